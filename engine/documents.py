@@ -1,0 +1,349 @@
+"""The documents that travel from engine to engine: memories, reflections, proposals, requirements, drafts.
+
+Each is a frozen pydantic model, because each crosses an edge: it is stored as a page, shown to a person, or came
+from a model. Every document cites the pages it rests on; the page store refuses a citation that does not resolve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from instar.engine.session import Session
+
+Evidence = Annotated[list[str], Field(min_length=1)]
+"""Page ids of session steps; never empty."""
+
+
+class Document(BaseModel):
+    """Common rules: immutable, and nothing unknown slips in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+
+
+class Support(BaseModel):
+    """How often something was seen. Distinct tasks are what counts: repeated trials fake support."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sessions: int = Field(ge=0)
+    tasks: int = Field(ge=0)
+    calls: int = Field(ge=0)
+
+
+# Memories ---------------------------------------------------------------------------------------------------
+
+
+class MemoryKind(StrEnum):
+    """What a memory is about."""
+
+    OUTCOME = "outcome"
+    PROCEDURE = "procedure"
+    FAILURE = "failure"
+    RECOVERY = "recovery"
+    FEEDBACK = "feedback"
+
+
+class Memory(Document):
+    """A distilled statement about one session."""
+
+    kind: MemoryKind
+    session: str
+    statement: str
+    evidence: Evidence
+    tool: str = ""
+    status: Literal["", "success", "error"] = ""
+    tags: list[str] = Field(default_factory=list)
+
+
+# The mined plan ---------------------------------------------------------------------------------------------
+
+
+class FromParameter(BaseModel):
+    """The argument is a parameter of the skill."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Literal["parameter"] = "parameter"
+    name: str
+
+
+class FromConstant(BaseModel):
+    """The argument was the same in every session."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Literal["constant"] = "constant"
+    value: JsonValue
+
+
+class FromResult(BaseModel):
+    """The argument is a value in an earlier node's result; the path element "*" loops over a list or mapping."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Literal["result"] = "result"
+    node: str
+    path: list[str | int]
+
+
+Binding = Annotated[FromParameter | FromConstant | FromResult, Field(discriminator="source")]
+
+
+class PlanParameter(BaseModel):
+    """One input of the skill: a Python identifier, the JSON Schema of its values, what it means."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    json_schema: dict[str, JsonValue]
+    description: str
+    examples: list[JsonValue] = Field(default_factory=list)
+
+
+class PlanNode(BaseModel):
+    """One tool call of the plan; a "*" in a binding's path makes it a loop."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    tool: str
+    arguments: dict[str, Binding]
+    optional: bool = False
+    support: Support
+    confidence: float = Field(ge=0, le=1)
+    null_rate: float = Field(ge=0, le=1)
+    """How often the same binding holds against another task's result: chance agreement."""
+    evidence: Evidence
+
+
+class Plan(BaseModel):
+    """A dataflow tree in topological order; the first node is its root."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    parameters: list[PlanParameter]
+    nodes: list[PlanNode] = Field(min_length=1)
+
+
+# Reflection -------------------------------------------------------------------------------------------------
+
+
+class Pattern(Document):
+    """A recurring dataflow tree of tool calls."""
+
+    title: str
+    project: str
+    plan: Plan
+    support: Support
+    evidence: Evidence
+    turns_saved: float
+    """Expected turns saved per firing, over the sessions in which the pattern was seen."""
+
+
+class FailureCluster(Document):
+    """The same failure, seen again and again, with what got past it."""
+
+    tool: str
+    signature: str
+    """The error message with its variable parts blanked out."""
+    example: str
+    support: Support
+    recovered: int = Field(ge=0)
+    """How many of the failures were followed by a success of the same tool within six steps."""
+    lesson: str
+    """What to do, in one sentence; empty where no recovery was seen often enough to advise one."""
+    evidence: Evidence
+
+
+class CommandPattern(Document):
+    """A shell command that recurs in one project: format, lint, test, build and the like."""
+
+    project: str
+    command: str
+    category: str
+    support: Support
+    succeeded: int = Field(ge=0)
+    evidence: Evidence
+
+
+class Abstention(BaseModel):
+    """Something that was looked at and not proposed, with the reason and its numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    what: str
+    reason: str
+
+
+class ProposalAction(StrEnum):
+    """What a proposal asks for."""
+
+    NEW = "new"
+    IMPROVE = "improve"
+    MERGE = "merge"
+    RETIRE = "retire"
+
+
+class Proposal(Document):
+    """A change to the set of skills, with the case for it and against it."""
+
+    action: ProposalAction
+    skill: str
+    title: str
+    summary: str
+    support: Support
+    evidence: Evidence
+    expected_turns_saved: float
+    """Turns saved over the sessions of the window, had the skill existed."""
+    against: list[str]
+    plan: Plan | None = None
+    project: str = ""
+    memories: list[str] = Field(default_factory=list)
+
+
+class Reflection(Document):
+    """A report over a window of sessions."""
+
+    scope: str
+    sessions: int
+    tasks: int
+    calls: int
+    failures: int
+    left_out: dict[str, int]
+    """Sessions that were not mined, by reason."""
+    patterns: list[Pattern]
+    failure_clusters: list[FailureCluster]
+    commands: list[CommandPattern]
+    proposals: list[Proposal]
+    abstentions: list[Abstention]
+    evidence: list[str]
+
+
+# Requirement and draft --------------------------------------------------------------------------------------
+
+
+class Case(BaseModel):
+    """One recorded use: arguments, the calls with their answers in order, and what must come back.
+
+    Serialised into `tests/cases/*.json`. Exactly one of `returns` and `raises` is meaningful: `raises` is the
+    expected error text, or None.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    arguments: dict[str, JsonValue]
+    calls: list[dict[str, JsonValue]]
+    returns: JsonValue = None
+    raises: str | None = None
+
+
+class ToolNeed(BaseModel):
+    """A tool that the requirement asks to be granted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    why: str
+    effect: Literal["read", "write"]
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Prd(Document):
+    """The requirement: everything a person needs to decide, and everything an engine needs to write."""
+
+    proposal: str
+    skill: str
+    title: str
+    purpose: str
+    when_to_use: list[str]
+    when_not_to_use: list[str]
+    input_schema: dict[str, JsonValue]
+    output_schema: dict[str, JsonValue]
+    tools: list[ToolNeed]
+    acceptance: list[Case]
+    expected_benefit: str
+    risks: list[str]
+    open_questions: list[str]
+    evidence: Evidence
+    memories: list[str] = Field(default_factory=list)
+    plan: Plan | None = None
+    support: Support
+    confidence: float = Field(ge=0, le=1)
+
+
+class Fold(BaseModel):
+    """A hold-out: the package as compiled without one task, and that task's cases. Never part of the package."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: str
+    files: dict[str, str]
+    cases: list[Case]
+
+
+class LineOrigin(BaseModel):
+    """Where a line range of a package's file comes from; the base of `instar lineage SKILL:LINE`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    first_line: int = Field(ge=1)
+    last_line: int = Field(ge=1)
+    node: str
+    evidence: Evidence
+
+
+class Draft(Document):
+    """A candidate package. `files` maps relative paths to text, the manifest included."""
+
+    prd: str
+    skill: str
+    version: str
+    files: dict[str, str]
+    folds: list[Fold] = Field(default_factory=list)
+    origins: list[LineOrigin] = Field(default_factory=list)
+    evidence: Evidence
+
+
+# What the engines read ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The sessions and memories between two points in time, in one scope."""
+
+    scope: str
+    sessions: Sequence[Session]
+    memories: Sequence[Memory] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    left_out: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """A skill that exists: Instar's own, or (read-only) one installed in the agent's host."""
+
+    name: str
+    version: str
+    description: str
+    tools: tuple[str, ...]
+    lineage: str
+    own: bool = True
+    plan: Plan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The skills that exist."""
+
+    entries: tuple[CatalogueEntry, ...] = ()

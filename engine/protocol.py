@@ -1,0 +1,33 @@
+"""The seam between the harness and whatever turns experience into drafts."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from instar.engine.documents import Catalogue, Draft, Memory, Prd, Proposal, Reflection, Window
+from instar.engine.session import Session
+from instar.sandbox.report import GateReport
+
+
+class Engine(Protocol):
+    """Turns experience into drafts. Every returned document cites the pages it rests on."""
+
+    def distill(self, session: Session) -> list[Memory]:
+        """Say what one session taught, each statement with its evidence."""
+        ...
+
+    def reflect(self, window: Window, catalogue: Catalogue) -> Reflection:
+        """Find what recurs in a window and propose changes to the catalogue; abstain when evidence is thin."""
+        ...
+
+    def specify(self, proposal: Proposal, window: Window) -> Prd:
+        """Write the requirement from which a person can decide and an engine can write."""
+        ...
+
+    def write(self, prd: Prd, catalogue: Catalogue) -> Draft:
+        """Write a candidate package with its folds for hold-out replay."""
+        ...
+
+    def repair(self, draft: Draft, report: GateReport) -> Draft | None:
+        """Answer a failed gate with a changed draft, or None when there is nothing to change."""
+        ...

@@ -1,0 +1,58 @@
+"""The machine-readable half of a skill package: `scripts/manifest.json`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+class SkillKind(StrEnum):
+    """What a package contains."""
+
+    PROGRAM = "program"
+    RECIPE = "recipe"
+    GUARD = "guard"
+
+
+class Dependency(BaseModel):
+    """A pinned wheel that the skill needs, with the SHA-256 of every file that may satisfy it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    version: str
+    sha256: list[str] = Field(min_length=1)
+
+
+class GrantedTool(BaseModel):
+    """A tool that the skill may call, and why it needs it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    why: str
+    effect: Literal["read", "write"]
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    """JSON Schema of the arguments; empty means any object."""
+
+
+class Manifest(BaseModel):
+    """What a skill is, takes, returns and may touch. Its digest list is what an approval is bound to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
+    version: str = Field(pattern=r"^\d+\.\d+\.\d+$")
+    kind: SkillKind = SkillKind.PROGRAM
+    input_schema: dict[str, JsonValue]
+    output_schema: dict[str, JsonValue]
+    tools: list[GrantedTool] = Field(default_factory=list)
+    side_effects: Literal["none", "writes"] = "none"
+    dependencies: list[Dependency] = Field(default_factory=list)
+    confidence: float = Field(ge=0, le=1)
+    lineage: str
+    """The PRD page this skill was built from; a later version of another lineage never takes the name over."""
+    files: dict[str, str]
+    """SHA-256 of every other file of the package, by its relative path."""
