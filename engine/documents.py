@@ -15,6 +15,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from instar.engine.session import Session
+from instar.sandbox.folds import Fold
+from instar.skills.cases import Case
 
 Evidence = Annotated[list[str], Field(min_length=1)]
 """Page ids of session steps; never empty."""
@@ -230,22 +232,6 @@ class Reflection(Document):
 # Requirement and draft --------------------------------------------------------------------------------------
 
 
-class Case(BaseModel):
-    """One recorded use: arguments, the calls with their answers in order, and what must come back.
-
-    Serialised into `tests/cases/*.json`. Exactly one of `returns` and `raises` is meaningful: `raises` is the
-    expected error text, or None.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    arguments: dict[str, JsonValue]
-    calls: list[dict[str, JsonValue]]
-    returns: JsonValue = None
-    raises: str | None = None
-
-
 class ToolNeed(BaseModel):
     """A tool that the requirement asks to be granted."""
 
@@ -255,6 +241,17 @@ class ToolNeed(BaseModel):
     why: str
     effect: Literal["read", "write"]
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class FoldPlan(BaseModel):
+    """A hold-out before it is written as code: the plan mined without one task, and that task's cases."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task: str
+    plan: Plan | None
+    """None when the remaining tasks no longer support the plan."""
+    cases: list[Case]
 
 
 class Prd(Document):
@@ -276,18 +273,10 @@ class Prd(Document):
     evidence: Evidence
     memories: list[str] = Field(default_factory=list)
     plan: Plan | None = None
+    folds: list[FoldPlan] = Field(default_factory=list)
+    """Hold-outs for the replay gate. They are stored with the requirement and never enter the package."""
     support: Support
     confidence: float = Field(ge=0, le=1)
-
-
-class Fold(BaseModel):
-    """A hold-out: the package as compiled without one task, and that task's cases. Never part of the package."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    task: str
-    files: dict[str, str]
-    cases: list[Case]
 
 
 class LineOrigin(BaseModel):

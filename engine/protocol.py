@@ -17,7 +17,7 @@ class Engine(Protocol):
         ...
 
     def reflect(self, window: Window, catalogue: Catalogue) -> Reflection:
-        """Find what recurs in a window and propose changes to the catalogue; abstain when evidence is thin."""
+        """Find what recurs in a window and propose changes; abstain when the evidence is thin."""
         ...
 
     def specify(self, proposal: Proposal, window: Window) -> Prd:

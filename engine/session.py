@@ -61,7 +61,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """The agent asks for a tool. `turn` numbers the assistant messages that hold at least one call, from 0."""
+    """The agent asks for a tool. `turn` counts assistant messages that hold calls, from 0."""
 
     index: int
     call_id: str

@@ -53,6 +53,6 @@ class Manifest(BaseModel):
     dependencies: list[Dependency] = Field(default_factory=list)
     confidence: float = Field(ge=0, le=1)
     lineage: str
-    """The PRD page this skill was built from; a later version of another lineage never takes the name over."""
+    """The PRD page this skill was built from; another lineage never takes the name over."""
     files: dict[str, str]
     """SHA-256 of every other file of the package, by its relative path."""
