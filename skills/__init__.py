@@ -1,0 +1,1 @@
+"""The skill package format and the registry of published skills."""
