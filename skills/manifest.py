@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+NAME_PATTERN = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+VERSION_PATTERN = r"^(0|[1-9][0-9]{0,8})(\.(0|[1-9][0-9]{0,8})){2}$"
+NAME_REGEX = re.compile(NAME_PATTERN, re.ASCII)
+VERSION_REGEX = re.compile(VERSION_PATTERN, re.ASCII)
 
 
 class SkillKind(StrEnum):
@@ -43,8 +49,8 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
-    version: str = Field(pattern=r"^\d+\.\d+\.\d+$")
+    name: str = Field(pattern=NAME_PATTERN, max_length=64)
+    version: str = Field(pattern=VERSION_PATTERN)
     kind: SkillKind = SkillKind.PROGRAM
     input_schema: dict[str, JsonValue]
     output_schema: dict[str, JsonValue]
