@@ -1,0 +1,7 @@
+"""Session importers: the log formats of the world, turned into `instar.engine.session.Session`."""
+
+from instar.engine.importers.errors import ImporterError, SourceError
+from instar.engine.importers.records import Imported, ImportLimits, Skipped
+from instar.engine.importers.sources import FORMATS, detect, read_sources
+
+__all__ = ["FORMATS", "ImportLimits", "Imported", "ImporterError", "Skipped", "SourceError", "detect", "read_sources"]

@@ -1,0 +1,185 @@
+"""Opens a file as one or more plain byte streams: itself, its decompressed content, or the members of an archive.
+
+Nothing is written to disk and nothing is held but the piece that is being read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Protocol, cast
+
+from instar.engine.importers.errors import MalformedRecord
+from instar.engine.importers.records import MIB, ImportLimits, Skipped
+from instar.engine.importers.walk import Found
+
+_GZIP = b"\x1f\x8b"
+_TAR_MAGIC_AT, _TAR_MAGIC = 257, b"ustar"
+_TAR_HEADER = 512
+_ARCHIVE_HEADERS_LIMIT = MIB
+_OTHER_MAGIC = {
+    b"PK\x03\x04": "a zip archive",
+    b"BZh": "compressed with bzip2",
+    b"\xfd7zXZ\x00": "compressed with xz",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd",
+    b"SQLite format 3\x00": "an SQLite database",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+}
+
+
+class PeekableStream(Protocol):
+    """Bytes, read in order, with a look at what comes next."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes; b"" at the end."""
+        ...
+
+    def peek(self, size: int, /) -> bytes:
+        """Some of the next bytes, which are not consumed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One stream to read. `name` is its path within the named folder and, after a colon, within the archive."""
+
+    file: Path
+    name: str
+    folder: str
+    """Where companions are looked for: the folder of the member, unique across files and archives."""
+    inside: str
+    """The path within the archive, "" outside of one."""
+    stream: PeekableStream
+
+    def position(self, place: str) -> str:
+        """Where in the file a value is: for example "line 3", or "traces/a.json line 3" in an archive."""
+        return f"{self.inside} {place}".strip() if self.inside else place
+
+    @property
+    def stem(self) -> str:
+        """The file name up to its first dot."""
+        return PurePosixPath(self.inside or self.name).name.split(".")[0]
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The names of the folders it lies in, outermost first, as far as they were named."""
+        return PurePosixPath(self.inside or self.name).parts[:-1]
+
+
+class _Metered(io.RawIOBase):
+    """Counts what is read, and refuses to go beyond a bound."""
+
+    def __init__(self, stream: IO[bytes], limit: int) -> None:
+        super().__init__()
+        self._stream, self._left, self._limit = stream, limit, limit
+        self.headers_left: int | None = None
+        """While a header of an archive is read: how much more it may take."""
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read into a buffer.
+
+        Raises:
+            MalformedRecord: more was asked for than the bound allows.
+        """
+        data = self._stream.read(len(buffer))
+        while data and len(data) < len(buffer) and (more := self._stream.read(len(buffer) - len(data))):
+            data += more
+        self._left -= len(data)
+        if self._left < 0:
+            raise MalformedRecord(f"holds more than {self._limit} bytes once decompressed")
+        if self.headers_left is not None:
+            self.headers_left -= len(data)
+            if self.headers_left < 0:
+                raise MalformedRecord("an archive header of unreasonable size")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, MalformedRecord)
+"""What reading a damaged or hostile file raises (gzip's own errors are OSErrors)."""
+
+
+def members(found: Found, limits: ImportLimits) -> Iterator[Member | Skipped]:
+    """Open a file and yield what is in it, one after the other; a member must be read before the next is asked for.
+
+    Damage is reported as `Skipped`, and ends the file.
+    """
+    try:
+        with found.path.open("rb") as raw, _decompressed(raw) as plain:
+            metered = _Metered(plain, limits.expanded_bytes)
+            stream = io.BufferedReader(metered, 64 * 1024)
+            head = stream.peek(_TAR_HEADER)
+            if head[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)] == _TAR_MAGIC:
+                yield from _archive(found, metered, cast(IO[bytes], stream))
+            else:
+                folder = f"{found.path.parent}"
+                yield Member(found.path, found.label, folder, "", stream)
+    except READ_ERRORS as error:
+        yield Skipped(found.path, "file", describe(error))
+
+
+def describe(error: BaseException) -> str:
+    """A reason for people, from an error of `READ_ERRORS`."""
+    if isinstance(error, MalformedRecord):
+        return error.reason
+    if isinstance(error, EOFError | zlib.error | gzip.BadGzipFile | tarfile.TarError):
+        return f"damaged compressed data: {error}"
+    return f"cannot be read: {getattr(error, 'strerror', None) or error}".lower()
+
+
+def foreign_content(head: bytes) -> str | None:
+    """What a file is when it is certainly not JSON text: another archive, a database, another encoding."""
+    return next((what for magic, what in _OTHER_MAGIC.items() if head.startswith(magic)), None)
+
+
+@contextmanager
+def _decompressed(raw: IO[bytes]) -> Iterator[IO[bytes]]:
+    start = raw.read(2)
+    raw.seek(0)
+    if start != _GZIP:
+        yield raw
+        return
+    with gzip.GzipFile(fileobj=raw, mode="rb") as plain:
+        yield cast(IO[bytes], plain)
+
+
+def _archive(found: Found, metered: _Metered, stream: IO[bytes]) -> Iterator[Member | Skipped]:
+    with tarfile.open(fileobj=stream, mode="r|", format=tarfile.PAX_FORMAT) as archive:
+        while True:
+            # tarfile reads an extended header whole, whatever size it claims: bound what a header may take.
+            metered.headers_left = _ARCHIVE_HEADERS_LIMIT
+            entry = archive.next()
+            metered.headers_left = None
+            archive.members = []  # type: ignore[attr-defined]  # or it remembers every header that it has seen
+            if entry is None:
+                return
+            parts = PurePosixPath(entry.name).parts
+            if entry.isdir() or any(part.startswith(".") and part not in (".", "..") for part in parts):
+                continue
+            if not entry.isreg():
+                yield Skipped(found.path, _printable(entry.name), "not a regular file")
+                continue
+            content = archive.extractfile(entry)
+            if content is None:
+                continue
+            inside = _printable(entry.name)
+            folder = f"{found.path}:{PurePosixPath(inside).parent}"
+            yield Member(found.path, f"{found.label}:{inside}", folder, inside, cast(PeekableStream, content))
+            while content.read(MIB):
+                pass
+
+
+def _printable(name: str) -> str:
+    """A member's name without what could move a terminal's cursor."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in name)
