@@ -1,0 +1,38 @@
+"""How a server proves that it is ours, and how it is asked."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import http.client
+import secrets
+from urllib.parse import urlsplit
+
+IDENTITY_PATH = "/instar/identity"
+
+
+def prove(token: str, challenge: str) -> str:
+    """What only a server that was given `token` can answer to `challenge`."""
+    return hmac.new(token.encode(), challenge.encode(), hashlib.sha256).hexdigest()
+
+
+def answers(address: str, token: str, *, patience: float = 2.0) -> bool:
+    """Whether a server at `address` is healthy and holds `token`. Anything else at that address is a no."""
+    challenge = secrets.token_hex(16)
+    at = urlsplit(address)
+    # Not through urllib or httpx: those would send the request to the proxy that the environment names.
+    connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=patience)
+    try:
+        for path, expected in (
+            ("/api/health", b"true"),
+            (f"{IDENTITY_PATH}?challenge={challenge}", prove(token, challenge).encode()),
+        ):
+            connection.request("GET", path)
+            response = connection.getresponse()
+            if response.status != http.client.OK or not hmac.compare_digest(response.read(1000), expected):
+                return False
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return True

@@ -1,0 +1,289 @@
+"""The Prefect server of a home: started in the background, found again, stopped.
+
+How a server is known to be ours: it is asked to prove it. Each start makes a fresh token, writes it to `server.json`
+(readable by its owner only) and hands it to the server through a pipe. The server answers a random challenge with
+an HMAC of it, so the token itself never goes to a stranger who took the port over. The alternatives are weaker or
+worse: Prefect's own password would make the UI ask for one, and a pid with its start time says that some process
+lives, not that it is the one that answers at this address. Whether a server is alive, answering or not, is told by
+the lock that it holds (see `instar.flows.daemon`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from instar.flows.daemon import POLL, PRIVATE, Daemon
+from instar.flows.environment import child_environment
+from instar.flows.errors import HomeNotUsable, PortTaken, ServerBusy, ServerEnded, ServerNotReady, ServerNotRunning
+from instar.flows.identity import answers
+
+HOST = "127.0.0.1"
+PORTS = range(4210, 4260)
+"""Where a free port is looked for, beginning at a place that depends on the home: links to runs then stay valid."""
+
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 30.0
+GRACE = 10.0
+BOOTING = 60.0
+"""A server that is younger than this and does not answer is starting, one that is older hangs."""
+PATIENCE = 10.0
+"""How long a server that should answer may be silent before it is replaced."""
+LOG_LIMIT = 5_000_000
+SERVING = (sys.executable, "-P", "-m", "instar.flows.serving")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """A server that answered and proved to be ours."""
+
+    address: str
+    pid: int
+    started_at: datetime
+    token: str = field(repr=False)
+
+    @property
+    def api_url(self) -> str:
+        """Where Prefect's API answers."""
+        return f"{self.address}/api"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """What there is to say about the server of a home. `info` is set while it runs."""
+
+    state: Literal["running", "starting", "hangs", "stopped"]
+    info: ServerInfo | None
+    log: Path
+
+
+class _Record(BaseModel):
+    """The content of `server.json`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    address: str = Field(pattern=rf"^http://{HOST}:\d{{1,5}}$")
+    pid: int = Field(gt=0)
+    started_at: datetime
+    token: str = Field(min_length=32)
+
+
+class Server:
+    """The Prefect server of one home. Everything it knows is on disk; any number of these may exist."""
+
+    def __init__(self, home: Path, *, command: Sequence[str] = SERVING, patience: float = PATIENCE) -> None:
+        """`command` becomes the server process; it keeps to what `instar.flows.serving` does at its start."""
+        self.home = home.expanduser().absolute()
+        self._command, self._patience = tuple(command), patience
+        self._prefect = self.home / "prefect"
+        self._record = self.home / "server.json"
+        self._daemon = Daemon(self._prefect / "server.alive", self.home / "logs" / "prefect-server.log")
+
+    def start(self, *, port: int | None = None, timeout: float = START_TIMEOUT) -> ServerInfo:
+        """Return the running server, or start one and wait until it answers.
+
+        Of several starts at once one starts the server and the others get the same. What a crashed server left
+        behind is cleaned up, a server that hangs is replaced. `port` only matters where none runs yet.
+
+        Raises:
+            HomeNotUsable: the home cannot be written.
+            PortTaken: the port, or without `port` every port of the range, is in use by others.
+            ServerBusy: another start or stop did not end within `timeout` seconds.
+            ServerEnded: the server ended while it was starting; the error shows its last words.
+            ServerNotReady: it did not answer within `timeout` seconds, and was stopped again.
+        """
+        if (info := self.find()) is not None:
+            return info
+        with _writing(self.home):
+            for folder in (self.home, self._prefect, self._daemon.log.parent):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._prefect.chmod(0o700)
+        began = time.monotonic()
+        with self._alone(timeout):
+            while (info := self.find()) is None:
+                with _writing(self.home), self._daemon.claim() as claimed:
+                    launched = None if claimed is None else self._launch(claimed, port)
+                waited = time.monotonic() - began
+                if launched is not None:
+                    return self._await_ready(*launched, timeout)
+                if waited > timeout:
+                    raise ServerNotReady(self._daemon.log, waited, self._daemon.last_lines(0))
+                if waited > self._patience and self._daemon.age() > BOOTING:
+                    self._daemon.end(GRACE)
+                time.sleep(POLL)
+            return info
+
+    def stop(self, *, timeout: float = STOP_TIMEOUT) -> bool:
+        """End the server with everything it started; return whether there was one.
+
+        Raises:
+            CannotEnd: it is still there.
+            ServerBusy: another start or stop did not end within `timeout` seconds.
+            HomeNotUsable: the home cannot be written.
+        """
+        if not self._prefect.is_dir():
+            return False
+        with self._alone(timeout):
+            ended = self._daemon.end(GRACE)
+            with _writing(self.home):
+                self._record.unlink(missing_ok=True)
+        return ended
+
+    def find(self) -> ServerInfo | None:
+        """The server, if it answers and is ours. Changes nothing.
+
+        Raises:
+            HomeNotUsable: `server.json` belongs to someone else.
+        """
+        try:
+            record = _Record.model_validate_json(self._record.read_bytes())
+        except (FileNotFoundError, NotADirectoryError, ValidationError):
+            return None
+        except OSError as error:
+            raise HomeNotUsable(self.home, str(error)) from error
+        if not answers(record.address, record.token):
+            return None
+        return ServerInfo(record.address, record.pid, record.started_at, record.token)
+
+    def status(self) -> ServerStatus:
+        """Whether the server runs, starts, hangs (lives, but does not answer) or is stopped. Changes nothing."""
+        info = self.find()
+        state: Literal["running", "starting", "hangs", "stopped"] = "stopped"
+        if info is not None:
+            state = "running"
+        elif self._daemon.alive():
+            state = "starting" if self._daemon.age() <= BOOTING else "hangs"
+        return ServerStatus(state, info, self._daemon.log)
+
+    def _launch(self, claimed: int, port: int | None) -> tuple[ServerInfo, int]:
+        """Start the process on a port that is already bound: no one can take it in between."""
+        log = self._daemon.log
+        if self._daemon.log_size() > LOG_LIMIT:
+            log.replace(log.with_name(f"{log.name}.1"))
+        logged = self._daemon.log_size()
+        token = secrets.token_hex(32)
+        with self._bind(port) as listener:
+            address = f"http://{HOST}:{listener.getsockname()[1]}"
+            given = {"token": token, "address": address, "socket": listener.fileno()}
+            started = time.monotonic()
+            try:
+                pid = self._daemon.spawn(
+                    claimed,
+                    self._command,
+                    given=json.dumps(given),
+                    keep=[listener.fileno()],
+                    environment=child_environment(self.home, address, os.environ),
+                    directory=self._prefect,
+                )
+            except subprocess.CalledProcessError:
+                seconds = time.monotonic() - started
+                raise ServerEnded(log, seconds, self._daemon.last_lines(logged)) from None
+        info = ServerInfo(address, pid, datetime.now(UTC), token)
+        self._write(info)
+        return info, logged
+
+    def _await_ready(self, info: ServerInfo, logged: int, timeout: float) -> ServerInfo:
+        started = time.monotonic()
+        while not answers(info.address, info.token):
+            waited = time.monotonic() - started
+            alive = self._daemon.alive()
+            if alive and waited <= timeout:
+                time.sleep(POLL)
+                continue
+            self._daemon.end(GRACE)
+            self._record.unlink(missing_ok=True)
+            failure = ServerNotReady if alive else ServerEnded
+            raise failure(self._daemon.log, waited, self._daemon.last_lines(logged))
+        return info
+
+    def _bind(self, port: int | None) -> socket.socket:
+        if port is not None:
+            candidates: Sequence[int] = [port]
+        else:
+            first = zlib.crc32(os.fsencode(self.home)) % len(PORTS)
+            candidates = [*PORTS[first:], *PORTS[:first]]
+        for candidate in candidates:
+            listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((HOST, candidate))
+            except OSError:
+                listener.close()
+            else:
+                return listener
+        raise PortTaken(min(candidates), max(candidates))
+
+    def _write(self, info: ServerInfo) -> None:
+        """Replace `server.json` in one step; it is never readable by others, not even for a moment."""
+        record = _Record(address=info.address, pid=info.pid, started_at=info.started_at, token=info.token)
+        draft = self._record.with_name(f"server.json.{info.pid}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE), "w") as file:
+            file.write(record.model_dump_json())
+        draft.replace(self._record)
+
+    @contextmanager
+    def _alone(self, timeout: float) -> Iterator[None]:
+        """Keep other starts and stops of this home out."""
+        with _writing(self.home):
+            descriptor = os.open(self._prefect / "server.lock", os.O_RDWR | os.O_CREAT, PRIVATE)
+        deadline = time.monotonic() + timeout
+        try:
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise ServerBusy(self.home, timeout) from None
+                    time.sleep(POLL)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def run_url(info: ServerInfo, flow_run_id: UUID | str) -> str:
+    """The page of a flow run in the UI.
+
+    Raises:
+        ValueError: the id is not a UUID.
+    """
+    return f"{info.address}/runs/flow-run/{UUID(str(flow_run_id))}"
+
+
+def run_prefect(home: Path, arguments: Sequence[str]) -> int:
+    """Run Prefect's own command line against the server of `home`, on this terminal; return its exit code.
+
+    Raises:
+        ServerNotRunning: there is no server; Prefect by itself would start an empty one and show nothing.
+    """
+    server = Server(home)
+    info = server.find()
+    if info is None:
+        raise ServerNotRunning(server.home)
+    environment = child_environment(server.home, info.address, os.environ)
+    return subprocess.call([sys.executable, "-P", "-m", "prefect", *arguments], env=environment)
+
+
+@contextmanager
+def _writing(home: Path) -> Iterator[None]:
+    """Say in one line what the operating system has against writing to the home."""
+    try:
+        yield
+    except OSError as error:
+        raise HomeNotUsable(home, str(error)) from error
