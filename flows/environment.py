@@ -35,7 +35,7 @@ def prefect_environment(home: Path, address: str | None = None) -> dict[str, str
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
-        # What a run logs goes to its page in the UI; the terminal shows warnings only.
+        # What a run logs goes to its page in the UI; a terminal or log file shows warnings only.
         "PREFECT_LOGGING_LEVEL": "INFO",
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
@@ -79,17 +79,18 @@ def child_environment(home: Path, address: str | None, inherited: Mapping[str, s
 def adopt_environment(home: Path, address: str) -> None:
     """Make this process work against the server at `address`, until it ends.
 
-    Call it before the first import of Prefect; calling it again with the same arguments changes nothing.
+    Call it before the first import of Prefect; calling it again with the same arguments changes nothing. On the
+    terminal Prefect itself is silent, also about failures: those reach the caller as exceptions.
 
     Raises:
         PrefectAlreadyImported: Prefect was imported before, with other settings.
     """
-    wanted = child_environment(home, address, os.environ)
+    ours = prefect_environment(home, address) | {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
     if "prefect" in sys.modules:
-        ours = prefect_environment(home, address)
         if any(os.environ.get(name) != value for name, value in ours.items()):
             raise PrefectAlreadyImported(home)
         return
+    wanted = child_environment(home, address, os.environ) | ours
     for name in [name for name in os.environ if _is_prefect(name)]:
         del os.environ[name]
     os.environ.update(wanted)
