@@ -19,9 +19,12 @@ def prove(token: str, challenge: str) -> str:
 def answers(address: str, token: str, *, patience: float = 2.0) -> bool:
     """Whether a server at `address` is healthy and holds `token`. Anything else at that address is a no."""
     challenge = secrets.token_hex(16)
-    at = urlsplit(address)
-    # Not through urllib or httpx: those would send the request to the proxy that the environment names.
-    connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=patience)
+    try:
+        at = urlsplit(address)
+        # Not through urllib or httpx: those would send the request to the proxy that the environment names.
+        connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=patience)
+    except ValueError:
+        return False
     try:
         for path, expected in (
             ("/api/health", b"true"),

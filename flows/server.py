@@ -45,6 +45,7 @@ BOOTING = 60.0
 """A server that is younger than this and does not answer is starting, one that is older hangs."""
 PATIENCE = 10.0
 """How long a server that should answer may be silent before it is replaced."""
+State = Literal["running", "starting", "hangs", "stopped"]
 LOG_LIMIT = 5_000_000
 SERVING = (sys.executable, "-P", "-m", "instar.flows.serving")
 
@@ -68,7 +69,7 @@ class ServerInfo:
 class ServerStatus:
     """What there is to say about the server of a home. `info` is set while it runs."""
 
-    state: Literal["running", "starting", "hangs", "stopped"]
+    state: State
     info: ServerInfo | None
     log: Path
 
@@ -106,25 +107,27 @@ class Server:
             PortTaken: the port, or without `port` every port of the range, is in use by others.
             ServerBusy: another start or stop did not end within `timeout` seconds.
             ServerEnded: the server ended while it was starting; the error shows its last words.
-            ServerNotReady: it did not answer within `timeout` seconds, and was stopped again.
+            ServerNotReady: it did not answer within `timeout` seconds; it was stopped again if this call started it.
         """
         if (info := self.find()) is not None:
             return info
-        with _writing(self.home):
+        with _usable(self.home):
             for folder in (self.home, self._prefect, self._daemon.log.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._prefect.chmod(0o700)
         began = time.monotonic()
         with self._alone(timeout):
             while (info := self.find()) is None:
-                with _writing(self.home), self._daemon.claim() as claimed:
+                with _usable(self.home), self._daemon.claim() as claimed:
                     launched = None if claimed is None else self._launch(claimed, port)
                 waited = time.monotonic() - began
                 if launched is not None:
                     return self._await_ready(*launched, timeout)
                 if waited > timeout:
                     raise ServerNotReady(self._daemon.log, waited, self._daemon.last_lines(0))
-                if waited > self._patience and self._daemon.age() > BOOTING:
+                # A starter writes the record before it lets others in: without one, it was cut off.
+                cut_off = self._read() is None
+                if cut_off or (waited > self._patience and self._daemon.age() > BOOTING):
                     self._daemon.end(GRACE)
                 time.sleep(POLL)
             return info
@@ -137,11 +140,12 @@ class Server:
             ServerBusy: another start or stop did not end within `timeout` seconds.
             HomeNotUsable: the home cannot be written.
         """
-        if not self._prefect.is_dir():
-            return False
+        with _usable(self.home):
+            if not self._prefect.is_dir():
+                return False
         with self._alone(timeout):
             ended = self._daemon.end(GRACE)
-            with _writing(self.home):
+            with _usable(self.home):
                 self._record.unlink(missing_ok=True)
         return ended
 
@@ -149,26 +153,23 @@ class Server:
         """The server, if it answers and is ours. Changes nothing.
 
         Raises:
-            HomeNotUsable: `server.json` belongs to someone else.
+            HomeNotUsable: the home belongs to someone else.
         """
-        try:
-            record = _Record.model_validate_json(self._record.read_bytes())
-        except (FileNotFoundError, NotADirectoryError, ValidationError):
-            return None
-        except OSError as error:
-            raise HomeNotUsable(self.home, str(error)) from error
-        if not answers(record.address, record.token):
+        record = self._read()
+        if record is None or not answers(record.address, record.token):
             return None
         return ServerInfo(record.address, record.pid, record.started_at, record.token)
 
     def status(self) -> ServerStatus:
         """Whether the server runs, starts, hangs (lives, but does not answer) or is stopped. Changes nothing."""
         info = self.find()
-        state: Literal["running", "starting", "hangs", "stopped"] = "stopped"
+        state: State = "stopped"
         if info is not None:
             state = "running"
-        elif self._daemon.alive():
-            state = "starting" if self._daemon.age() <= BOOTING else "hangs"
+        else:
+            with _usable(self.home):
+                if self._daemon.alive():
+                    state = "starting" if self._daemon.age() <= BOOTING else "hangs"
         return ServerStatus(state, info, self._daemon.log)
 
     def _launch(self, claimed: int, port: int | None) -> tuple[ServerInfo, int]:
@@ -194,11 +195,15 @@ class Server:
             except subprocess.CalledProcessError:
                 seconds = time.monotonic() - started
                 raise ServerEnded(log, seconds, self._daemon.last_lines(logged)) from None
-        info = ServerInfo(address, pid, datetime.now(UTC), token)
-        self._write(info)
-        return info, logged
+        return ServerInfo(address, pid, datetime.now(UTC), token), logged
 
     def _await_ready(self, info: ServerInfo, logged: int, timeout: float) -> ServerInfo:
+        try:
+            with _usable(self.home):
+                self._write(info)
+        except HomeNotUsable:
+            self._daemon.end(GRACE)
+            raise
         started = time.monotonic()
         while not answers(info.address, info.token):
             waited = time.monotonic() - started
@@ -229,6 +234,14 @@ class Server:
                 return listener
         raise PortTaken(min(candidates), max(candidates))
 
+    def _read(self) -> _Record | None:
+        """What `server.json` says; None where it is missing or damaged."""
+        with _usable(self.home):
+            try:
+                return _Record.model_validate_json(self._record.read_bytes())
+            except (FileNotFoundError, NotADirectoryError, ValidationError):
+                return None
+
     def _write(self, info: ServerInfo) -> None:
         """Replace `server.json` in one step; it is never readable by others, not even for a moment."""
         record = _Record(address=info.address, pid=info.pid, started_at=info.started_at, token=info.token)
@@ -240,7 +253,7 @@ class Server:
     @contextmanager
     def _alone(self, timeout: float) -> Iterator[None]:
         """Keep other starts and stops of this home out."""
-        with _writing(self.home):
+        with _usable(self.home):
             descriptor = os.open(self._prefect / "server.lock", os.O_RDWR | os.O_CREAT, PRIVATE)
         deadline = time.monotonic() + timeout
         try:
@@ -281,8 +294,8 @@ def run_prefect(home: Path, arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def _writing(home: Path) -> Iterator[None]:
-    """Say in one line what the operating system has against writing to the home."""
+def _usable(home: Path) -> Iterator[None]:
+    """Say in one line what the operating system has against using the home."""
     try:
         yield
     except OSError as error:

@@ -137,14 +137,38 @@ def test_a_foreign_pid_in_stale_files_is_never_signalled(fake: Fake) -> None:
     bystander.wait()
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"address": "http://evil.example:80", "pid": 1}', "\x00" * 99])
-def test_a_damaged_record_is_no_server_and_does_not_keep_one_from_starting(fake: Fake, content: str) -> None:
+def test_an_address_that_is_none_is_no_server(fake: Fake) -> None:
+    info = fake().start()
+    for address in (
+        "http://127.0.0.1:99999",
+        "http://127.0.0.1:0",
+        "http://127.0.0.1:80/x",
+        "http://evil.example:80",
+    ):
+        record = {"address": address, "pid": info.pid, "started_at": info.started_at.isoformat(), "token": info.token}
+        (fake().home / "server.json").write_text(json.dumps(record))
+        assert fake().find() is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"address": "http://127.0.0.1:80", "pid": 1}', "\x00" * 99])
+def test_a_damaged_record_is_no_server_and_stop_still_finds_the_process(fake: Fake, content: str) -> None:
     pid = fake().start().pid
     (fake().home / "server.json").write_text(content)
     assert fake().find() is None
     assert fake().status().state == "starting"
-    assert fake().stop() is True, "the lock still tells which process it is"
+    assert fake().stop() is True
     assert fake().start().pid != pid
+
+
+def test_a_server_whose_starter_was_cut_off_before_it_wrote_the_record_is_replaced_at_once(
+    fake: Fake, left_over: LeftOver
+) -> None:
+    pid = fake().start().pid
+    (fake().home / "server.json").unlink()
+    started = time.monotonic()
+    again = fake().start()
+    assert time.monotonic() - started < 5
+    assert left_over(fake().home) == [again.pid] != [pid]
 
 
 def test_a_stranger_that_answers_at_the_recorded_address_is_not_ours(fake: Fake) -> None:
