@@ -155,9 +155,10 @@ def _decompressed(raw: IO[bytes]) -> Iterator[IO[bytes]]:
 
 
 def _archive(found: Found, metered: _Metered, stream: IO[bytes]) -> Iterator[Member | Skipped]:
+    # tarfile reads an extended header whole, whatever size it claims: bound what a header may take.
+    metered.headers_left = _ARCHIVE_HEADERS_LIMIT
     with tarfile.open(fileobj=stream, mode="r|", format=tarfile.PAX_FORMAT) as archive:
         while True:
-            # tarfile reads an extended header whole, whatever size it claims: bound what a header may take.
             metered.headers_left = _ARCHIVE_HEADERS_LIMIT
             entry = archive.next()
             metered.headers_left = None
