@@ -1,0 +1,89 @@
+"""A page store that cannot silently lose, shrink below its floor, or overwrite what an agent went through."""
+
+from instar.memstore.errors import (
+    BatchClosed,
+    InvalidRequest,
+    MemstoreError,
+    Rejected,
+    ScopeDenied,
+    StaleWrite,
+    StoreCorrupted,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+    StoreNotPermitted,
+    StoreReadOnly,
+    StoreTooNew,
+    StoreUnavailable,
+    UnresolvedPointer,
+)
+from instar.memstore.faults import Fault, FaultKind
+from instar.memstore.opening import open_store
+from instar.memstore.pages import (
+    Level,
+    Page,
+    PageDraft,
+    PageType,
+    Pin,
+    Provenance,
+    Representations,
+    State,
+)
+from instar.memstore.redaction import Finding, Redacted, Redactor, redact
+from instar.memstore.scopes import Principal
+from instar.memstore.store import Store
+from instar.memstore.writeback import Writeback
+from instar.memstore.writes import (
+    Change,
+    JournalEntry,
+    JournalStatus,
+    Limits,
+    Op,
+    ReasonCode,
+    Receipt,
+    Rejection,
+)
+
+__all__ = [
+    "BatchClosed",
+    "Change",
+    "Fault",
+    "FaultKind",
+    "Finding",
+    "InvalidRequest",
+    "JournalEntry",
+    "JournalStatus",
+    "Level",
+    "Limits",
+    "MemstoreError",
+    "Op",
+    "Page",
+    "PageDraft",
+    "PageType",
+    "Pin",
+    "Principal",
+    "Provenance",
+    "ReasonCode",
+    "Receipt",
+    "Redacted",
+    "Redactor",
+    "Rejected",
+    "Rejection",
+    "Representations",
+    "ScopeDenied",
+    "StaleWrite",
+    "State",
+    "Store",
+    "StoreCorrupted",
+    "StoreFailed",
+    "StoreFull",
+    "StoreLocked",
+    "StoreNotPermitted",
+    "StoreReadOnly",
+    "StoreTooNew",
+    "StoreUnavailable",
+    "UnresolvedPointer",
+    "Writeback",
+    "open_store",
+    "redact",
+]

@@ -1,0 +1,136 @@
+"""The seam between the contract and a database. The store decides; a back end keeps, finds, and is atomic."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from instar.memstore.faults import Fault
+from instar.memstore.pages import Page, PageType, State
+from instar.memstore.writes import BatchRecord, JournalEntry
+
+
+class Raced(Exception):
+    """Another writer committed in between; nothing was written, the transaction may be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What `scan` and `count` look for. All conditions hold together; None leaves one out."""
+
+    scope: str
+    grants: tuple[str, ...]
+    kind: str | None = None
+    type: PageType | None = None
+    state: State | None = None
+    tag: str | None = None
+    parent: str | None = None
+    session: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    alive_at: datetime | None = None
+    """Leave out what is expired at this time."""
+    hidden: bool = False
+    """Include hidden pages."""
+    newest_first: bool = False
+    after: int | None = None
+    """Continue behind this sequence number, in the direction of the scan."""
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """Which lines of the journal or the fault list: behind a sequence number, under the grants, oldest first."""
+
+    grants: tuple[str, ...]
+    since: int = 0
+    limit: int = 500
+    scope: str | None = None
+    session: str | None = None
+
+
+class Pages(Protocol):
+    """Reading pages. Ids that do not exist are missing from the answer."""
+
+    def scopes(self, ids: Collection[str]) -> dict[str, str]:
+        """The scope of each page."""
+        ...
+
+    def heads(self, ids: Collection[str]) -> dict[str, Page]:
+        """The last committed version of each page."""
+        ...
+
+    def versions(self, page_id: str, number: int | None = None) -> list[Page]:
+        """All versions of a page, oldest first, or the one with this number."""
+        ...
+
+    def scan(self, query: Query) -> list[Page]:
+        """The matching pages in order of their sequence number."""
+        ...
+
+    def count(self, query: Query) -> int:
+        """How many pages match; `after` and `limit` are not looked at."""
+        ...
+
+
+class Logs(Protocol):
+    """Reading what happened."""
+
+    def batch(self, scope: str, key: str) -> BatchRecord | None:
+        """The batch that was committed under this key in this scope."""
+        ...
+
+    def journal(self, query: LogQuery) -> list[JournalEntry]:
+        """Journal lines, oldest first."""
+        ...
+
+    def faults(self, query: LogQuery) -> list[Fault]:
+        """Faults, oldest first."""
+        ...
+
+
+class View(Pages, Logs, Protocol):
+    """A consistent view: everything read in it is of one moment."""
+
+
+class Transaction(View, Protocol):
+    """A view that can be changed; all of it or nothing becomes visible when it ends."""
+
+    def put(self, pages: Sequence[Page], batch: str) -> None:
+        """Store new versions. Version 1 makes the page; a later one must follow the last committed one.
+
+        Raises:
+            Raced: another writer was faster.
+        """
+        ...
+
+    def log(self, entries: Sequence[JournalEntry], batch: BatchRecord | None = None) -> None:
+        """Append to the journal; with a batch, remember its key."""
+        ...
+
+    def record(self, faults: Sequence[Fault]) -> None:
+        """Append to the list of faults."""
+        ...
+
+
+class Backend(Protocol):
+    """A database with atomic, durable, isolated transactions."""
+
+    def read(self) -> AbstractContextManager[View]:
+        """A consistent view; ends with the block."""
+        ...
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        """A write transaction: a clean end of the block commits durably, an exception rolls back."""
+        ...
+
+    def check(self) -> list[str]:
+        """What is unsound, in words; empty when all is well."""
+        ...
+
+    def close(self) -> None:
+        """Give back connections and files. Closing twice is fine."""
+        ...

@@ -1,0 +1,175 @@
+"""The door: redacts what comes in, checks its shape, makes its representations. Knows nothing of what is stored."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from instar.memstore.pages import PageDraft, Provenance, canonical
+from instar.memstore.redaction import Finding, Redactor, redact_fields
+from instar.memstore.represent import Representer, Subject
+from instar.memstore.writes import Change, Entry, Limits, Op, ReasonCode, Rejection
+
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:@+=~-]{0,199}\Z")
+_KIND = re.compile(r"[a-z][a-z0-9_.-]{0,63}\Z")
+_TAG = 200
+_SHOWN = 120
+
+
+class _Unfit(Exception):
+    """Carries a reason from the place that found it to the entry."""
+
+    def __init__(self, code: ReasonCode, detail: str) -> None:
+        self.code, self.detail = code, detail
+        super().__init__(code, detail)
+
+
+@dataclass(slots=True)
+class Door:
+    """Turns drafts into entries. What it lets pass holds no known secret and has the right shape."""
+
+    scope: str
+    redactor: Redactor
+    representer: Representer
+    limits: Limits
+    findings: list[Finding] = field(default_factory=list)
+
+    def append(self, page_id: str, draft: PageDraft, *, generated: bool) -> Entry:
+        """An entry that makes a page."""
+        try:
+            self._check_names(page_id, draft.kind, draft.parent, draft.session)
+            content, content_json = self._content(page_id, draft.content)
+            text = self._text(page_id, draft.text)
+            self._check_size(content_json, text)
+            _check_times(draft.created_at, draft.expires_at)
+            _check_importance(draft.importance)
+            draft = replace(
+                draft,
+                content=content,
+                text=text,
+                tags=self._tags(page_id, draft.tags),
+                provenance=self._provenance(page_id, draft.provenance),
+            )
+            forms = self.representer.represent(subject_of(page_id, 1, self.scope, draft), content_json)
+        except _Unfit as unfit:
+            return self._rejected(page_id, Op.APPEND, unfit)
+        return Entry(Op.APPEND, page_id, content, content_json, text, draft=draft, forms=forms, generated=generated)
+
+    def change(
+        self,
+        op: Op,
+        page_id: str,
+        *,
+        content: Mapping[str, JsonValue],
+        text: str | None,
+        base: int,
+        change: Change,
+        drop: Sequence[str] = (),
+    ) -> Entry:
+        """An entry that changes a page."""
+        try:
+            self._check_names(page_id, "page", None, None)
+            fields, content_json = self._content(page_id, content)
+            clean = None if text is None else self._text(page_id, text)
+            self._check_size(content_json, clean or "")
+            _check_times(None, change.expires_at)
+            if change.importance is not None:
+                _check_importance(change.importance)
+            tags = None if change.tags is None else self._tags(page_id, change.tags)
+            references = self._provenance(page_id, Provenance("", change.references)).references
+            change = replace(change, tags=tags, references=references)
+        except _Unfit as unfit:
+            return self._rejected(page_id, op, unfit)
+        return Entry(op, page_id, fields, content_json, clean, base=base, change=change, drop=frozenset(drop))
+
+    def _rejected(self, page_id: str, op: Op, unfit: _Unfit) -> Entry:
+        shown = self.redactor.redact(str(page_id)[:_SHOWN]).text
+        return Entry(op, shown, problem=Rejection(shown, op, unfit.code, unfit.detail))
+
+    def _check_names(self, page_id: str, kind: str, parent: str | None, session: str | None) -> None:
+        for what, name, pattern in (
+            ("id", page_id, _ID),
+            ("kind", kind, _KIND),
+            ("parent", parent, _ID),
+            ("session", session, _ID),
+        ):
+            if name is None:
+                continue
+            if not isinstance(name, str) or not pattern.match(name):
+                raise _Unfit(ReasonCode.SCHEMA, f"not a well-formed {what}")
+            if found := self.redactor.redact(name).findings:
+                raise _Unfit(ReasonCode.SECRET, f"the {what} holds a secret of kind {found[0].kind}")
+
+    def _content(self, page_id: str, content: Mapping[str, JsonValue]) -> tuple[Mapping[str, JsonValue], str]:
+        try:
+            clean, found = redact_fields(self.redactor, content, f"{page_id}.content")
+            text = canonical(clean)
+            text.encode()
+            # What is read back is what JSON says, not what the caller happened to pass.
+            fields: dict[str, JsonValue] = json.loads(text)
+        except RecursionError as error:
+            raise _Unfit(ReasonCode.SCHEMA, "the content is nested too deeply") from error
+        except (TypeError, ValueError, AttributeError) as error:
+            raise _Unfit(ReasonCode.SCHEMA, f"the content is not JSON: {type(error).__name__}") from error
+        self.findings += found
+        return fields, text
+
+    def _text(self, page_id: str, text: str) -> str:
+        if not isinstance(text, str):
+            raise _Unfit(ReasonCode.SCHEMA, "the text is not a string")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise _Unfit(ReasonCode.SCHEMA, f"the text holds half a character at {error.start}") from error
+        redacted = self.redactor.redact(text, f"{page_id}.text")
+        self.findings += redacted.findings
+        return redacted.text
+
+    def _check_size(self, content_json: str, text: str) -> None:
+        size = len(content_json.encode()) + len(text.encode())
+        if size > self.limits.page_bytes:
+            raise _Unfit(ReasonCode.TOO_LARGE, f"{size} bytes, the limit is {self.limits.page_bytes}")
+
+    def _tags(self, page_id: str, tags: Sequence[str]) -> tuple[str, ...]:
+        if isinstance(tags, str) or not all(isinstance(tag, str) and 0 < len(tag) <= _TAG for tag in tags):
+            raise _Unfit(ReasonCode.SCHEMA, f"tags are strings of 1 to {_TAG} characters")
+        if len(tags) > self.limits.tags:
+            raise _Unfit(ReasonCode.TOO_LARGE, f"{len(tags)} tags, the limit is {self.limits.tags}")
+        return tuple(dict.fromkeys(self._text(page_id, tag) for tag in tags))
+
+    def _provenance(self, page_id: str, provenance: Provenance) -> Provenance:
+        if len(provenance.references) > self.limits.references:
+            detail = f"{len(provenance.references)} references, the limit is {self.limits.references}"
+            raise _Unfit(ReasonCode.TOO_LARGE, detail)
+        for reference in provenance.references:
+            if not isinstance(reference, str) or not _ID.match(reference):
+                raise _Unfit(ReasonCode.PROVENANCE, "a reference is not a page id")
+        references = tuple(dict.fromkeys(provenance.references))
+        if references and any(self.redactor.redact(reference).findings for reference in references):
+            raise _Unfit(ReasonCode.SECRET, "a reference holds a secret")
+        if not provenance.source:
+            return replace(provenance, references=references)
+        return Provenance(self._text(page_id, provenance.source), references)
+
+
+def subject_of(page_id: str, version: int, scope: str, draft: PageDraft) -> Subject:
+    """What the representations of a draft are made of."""
+    created = draft.created_at.isoformat(timespec="seconds") if draft.created_at else ""
+    return Subject(page_id, version, draft.kind, draft.type, scope, draft.state, draft.content, draft.text, created)
+
+
+def _check_times(*times: datetime | None) -> None:
+    for time in times:
+        if time is not None and (not isinstance(time, datetime) or time.utcoffset() is None):
+            raise _Unfit(ReasonCode.SCHEMA, "a time needs a time zone")
+
+
+def _check_importance(importance: float) -> None:
+    if not isinstance(importance, (int, float)) or not math.isfinite(importance) or not 0 <= importance <= 1:
+        raise _Unfit(ReasonCode.SCHEMA, "importance lies between 0 and 1")

@@ -1,0 +1,177 @@
+"""Redaction at the door: a secret is never staged, journalled, indexed or logged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from instar.memstore.secret_patterns import OWN, SecretPattern, is_secret_name, is_secret_value, third_party
+
+_MARK = "[REDACTED:"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What kind of secret was found, and where. Never the secret."""
+
+    kind: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """A text without its secrets."""
+
+    text: str
+    findings: tuple[Finding, ...] = ()
+
+
+class Redactor(Protocol):
+    """Replaces secrets in text by `[REDACTED:<kind>]` and keeps the rest as it is."""
+
+    def redact(self, text: str, place: str = "") -> Redacted:
+        """The text without secrets. Applying it twice is applying it once."""
+        ...
+
+    def suspicious(self, text: str) -> bool:
+        """A quick look: False promises that `redact` would change nothing in any part of this text."""
+        ...
+
+
+class PatternRedactor:
+    """The default: known token formats, keys, headers, passwords in addresses, assignments. Never entropy."""
+
+    def __init__(self, patterns: tuple[SecretPattern, ...] | None = None) -> None:
+        by_anchor: dict[str, list[tuple[int, SecretPattern]]] = {}
+        for number, pattern in enumerate(OWN + third_party() if patterns is None else patterns):
+            for anchor in pattern.anchors:
+                by_anchor.setdefault(anchor, []).append((number, pattern))
+        self._by_anchor = tuple(by_anchor.items())
+
+    def redact(self, text: str, place: str = "") -> Redacted:
+        """The text without secrets, and what was found; the place is passed through to the findings."""
+        return _replace(text, sorted(self._spans(text), key=lambda span: (span[0], -span[1])), place)
+
+    def suspicious(self, text: str) -> bool:
+        """Whether there is anything to replace; patterns whose anchors do not occur are never run."""
+        return next(self._spans(text), None) is not None
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int, str]]:
+        lowered = text.lower()
+        aligned = len(lowered) == len(text)  # one letter (U+0130) grows when lowered and shifts what follows it
+        searched: set[int] = set()
+        for anchor, patterns in self._by_anchor:
+            at = lowered.find(anchor)
+            if at < 0:
+                continue
+            for number, pattern in patterns:
+                if pattern.anchored and aligned:
+                    matches = _matches_at(pattern.pattern, text, lowered, anchor, at)
+                elif number in searched:
+                    continue
+                else:
+                    searched.add(number)
+                    matches = pattern.pattern.finditer(text)
+                for match in matches:
+                    start, end = pattern.span(match)
+                    secret = text[start:end]
+                    if _MARK not in secret and (pattern.accept is None or pattern.accept(secret)):
+                        yield start, end, pattern.kind
+
+
+def _matches_at(pattern: re.Pattern[str], text: str, lowered: str, anchor: str, at: int) -> Iterator[re.Match[str]]:
+    while at >= 0:
+        match = pattern.match(text, at)
+        if match:
+            yield match
+        at = lowered.find(anchor, match.end() if match else at + 1)
+
+
+def _replace(text: str, spans: list[tuple[int, int, str]], place: str) -> Redacted:
+    if not spans:
+        return Redacted(text)
+    merged: list[tuple[int, int, str]] = []
+    for start, end, kind in spans:
+        if merged and start < merged[-1][1]:
+            first, last, known = merged[-1]
+            merged[-1] = (first, max(last, end), known)
+        else:
+            merged.append((start, end, kind))
+    parts, at = [], 0
+    for start, end, kind in merged:
+        parts += [text[at:start], f"{_MARK}{kind}]"]
+        at = end
+    parts.append(text[at:])
+    return Redacted("".join(parts), tuple(Finding(kind, place) for _, _, kind in merged))
+
+
+@cache
+def default_redactor() -> PatternRedactor:
+    """The one default redactor of this process, built when first asked for."""
+    return PatternRedactor()
+
+
+def redact(text: str) -> Redacted:
+    """A text without secrets, for logs and error messages."""
+    return default_redactor().redact(text)
+
+
+def redact_fields(
+    redactor: Redactor, fields: Mapping[str, JsonValue], place: str
+) -> tuple[dict[str, JsonValue], list[Finding]]:
+    """JSON fields without secrets: in values, in names, and in fields that are secret by their name."""
+    strings: list[str] = []
+    findings: list[Finding] = []
+    if not _collect(fields, strings) and not redactor.suspicious("\n".join(strings)):
+        return dict(fields), findings
+    return _walk_fields(redactor, fields, place, findings), findings
+
+
+def _collect(value: JsonValue | Mapping[str, JsonValue], strings: list[str]) -> bool:
+    """Gather every string; True when a field is sensitive by its name, which settles the question."""
+    if isinstance(value, str):
+        strings.append(value)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            strings.append(name)
+            if is_secret_name(name) or _collect(item, strings):
+                return True
+    elif isinstance(value, list):
+        return any(_collect(item, strings) for item in value)
+    return False
+
+
+def _walk(redactor: Redactor, value: JsonValue, place: str, findings: list[Finding]) -> JsonValue:
+    if isinstance(value, str):
+        redacted = redactor.redact(value, place)
+        findings.extend(redacted.findings)
+        return redacted.text
+    if isinstance(value, list):
+        return [_walk(redactor, item, f"{place}[{number}]", findings) for number, item in enumerate(value)]
+    if isinstance(value, dict):
+        return _walk_fields(redactor, value, place, findings)
+    return value
+
+
+def _walk_fields(
+    redactor: Redactor, fields: Mapping[str, JsonValue], place: str, findings: list[Finding]
+) -> dict[str, JsonValue]:
+    result: dict[str, JsonValue] = {}
+    for name, value in fields.items():
+        key = redactor.redact(name, f"{place}.<name>")
+        findings.extend(key.findings)
+        kept = key.text
+        while kept in result:
+            kept += "'"  # two names that differ only in their secret stay two fields
+        below = f"{place}.{kept}"
+        if isinstance(value, str) and is_secret_name(name) and is_secret_value(value) and _MARK not in value:
+            findings.append(Finding("field", below))
+            result[kept] = f"{_MARK}field]"
+        else:
+            result[kept] = _walk(redactor, value, below, findings)
+    return result

@@ -1,0 +1,209 @@
+"""Pages in SQL: one set of statements for SQLite and PostgreSQL. What differs is passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, exists, func, or_, select
+
+from instar.memstore import schema
+from instar.memstore.backend import LogQuery, Query, Raced
+from instar.memstore.faults import Fault
+from instar.memstore.pages import Page
+from instar.memstore.rows import (
+    fault_of,
+    fault_values,
+    from_micros,
+    head_values,
+    journal_of,
+    journal_values,
+    page_of,
+    to_micros,
+    version_values,
+)
+from instar.memstore.writes import BatchRecord, JournalEntry, JournalStatus
+
+_IDS = 900
+_HEAD, _VERSION, _TAG, _JOURNAL, _BATCH, _FAULT = (
+    schema.pages.c,
+    schema.versions.c,
+    schema.tags.c,
+    schema.journal.c,
+    schema.batches.c,
+    schema.faults.c,
+)
+_PAGE = select(
+    *(_HEAD[name] for name in ("seq", "id", "kind", "type", "scope", "parent", "session", "created_at", "hidden")),
+    *(column for column in schema.versions.c if column.name not in ("page", "batch")),
+).join(schema.versions, _VERSION.page == _HEAD.seq)
+_LAST = _PAGE.where(_VERSION.version == _HEAD.version)
+
+
+class SqlTransaction:
+    """A connection inside a transaction, seen as pages and logs. `next_seq(n)` reserves n sequence numbers."""
+
+    def __init__(self, connection: Connection, next_seq: Callable[[Connection, int], int]) -> None:
+        self._connection = connection
+        self._next_seq = next_seq
+
+    # Reading
+
+    def scopes(self, ids: Collection[str]) -> dict[str, str]:
+        """The scope of each page that exists."""
+        statement = select(_HEAD.id, _HEAD.scope)
+        return {row.id: row.scope for part in _parts(ids) for row in self._all(statement.where(_HEAD.id.in_(part)))}
+
+    def heads(self, ids: Collection[str]) -> dict[str, Page]:
+        """The last committed version of each page that exists."""
+        return {row.id: page_of(row) for part in _parts(ids) for row in self._all(_LAST.where(_HEAD.id.in_(part)))}
+
+    def versions(self, page_id: str, number: int | None = None) -> list[Page]:
+        """All versions, oldest first, or the one with this number."""
+        statement = _PAGE.where(_HEAD.id == page_id).order_by(_VERSION.version)
+        if number is not None:
+            statement = statement.where(_VERSION.version == number)
+        return [page_of(row) for row in self._all(statement)]
+
+    def scan(self, query: Query) -> list[Page]:
+        """The matching pages in order of their sequence number."""
+        statement = _LAST.where(*_conditions(query))
+        if query.after is not None:
+            statement = statement.where(_HEAD.seq < query.after if query.newest_first else _HEAD.seq > query.after)
+        statement = statement.order_by(_HEAD.seq.desc() if query.newest_first else _HEAD.seq)
+        return [page_of(row) for row in self._all(statement.limit(query.limit))]
+
+    def count(self, query: Query) -> int:
+        """How many pages match."""
+        statement = select(func.count()).select_from(schema.pages).where(*_conditions(query))
+        return int(self._connection.scalar(statement) or 0)
+
+    def batch(self, scope: str, key: str) -> BatchRecord | None:
+        """The batch committed under this key, with what it did, read from the journal."""
+        row = self._connection.execute(
+            select(schema.batches).where(_BATCH.scope == scope, _BATCH.key == key)
+        ).one_or_none()
+        if row is None:
+            return None
+        kept = (JournalStatus.COMMITTED.value, JournalStatus.UNCHANGED.value)
+        statement = select(_JOURNAL.page, _JOURNAL.version, _JOURNAL.status)
+        lines = self._all(statement.where(_JOURNAL.batch == row.id, _JOURNAL.status.in_(kept)).order_by(_JOURNAL.seq))
+        receipt = {line.page: line.version for line in lines}
+        changed = {line.page for line in lines if line.status == JournalStatus.COMMITTED.value}
+        unchanged = tuple(page_id for page_id in receipt if page_id not in changed)
+        at = from_micros(row.at)
+        return BatchRecord(row.id, row.scope, row.key, row.digest, row.actor, at, receipt, unchanged)
+
+    def journal(self, query: LogQuery) -> list[JournalEntry]:
+        """Journal lines, oldest first."""
+        statement = select(schema.journal).where(_JOURNAL.seq > query.since, _granted(_JOURNAL.scope, query.grants))
+        return [journal_of(row) for row in self._all(statement.order_by(_JOURNAL.seq).limit(query.limit))]
+
+    def faults(self, query: LogQuery) -> list[Fault]:
+        """Faults, oldest first."""
+        statement = select(schema.faults).where(_FAULT.seq > query.since, _granted(_FAULT.scope, query.grants))
+        if query.scope is not None:
+            statement = statement.where(_below(_FAULT.scope, query.scope))
+        if query.session is not None:
+            statement = statement.where(_FAULT.session == query.session)
+        return [fault_of(row) for row in self._all(statement.order_by(_FAULT.seq).limit(query.limit))]
+
+    # Writing
+
+    def put(self, pages: Sequence[Page], batch: str) -> None:
+        """Insert new versions and move the heads; a head that moved meanwhile raises `Raced`."""
+        new = [page for page in pages if page.version == 1]
+        seqs: dict[str, int] = {}
+        if new:
+            first = self._next_seq(self._connection, len(new))
+            seqs = {page.id: first + number for number, page in enumerate(new)}
+            values = [head_values(page, seqs[page.id]) for page in new]
+            self._connection.execute(schema.pages.insert(), values)
+        later = [page for page in pages if page.version > 1]
+        for page in later:
+            self._advance(page, seqs.get(page.id, page.seq))
+        rows = [version_values(page, seqs.get(page.id, page.seq), batch) for page in pages]
+        if rows:
+            self._connection.execute(schema.versions.insert(), rows)
+        self._tag(new, later, seqs)
+
+    def _advance(self, page: Page, seq: int) -> None:
+        values = head_values(page, seq)
+        for fixed in ("seq", "id", "created_at", "kind", "type", "scope", "parent", "session"):
+            del values[fixed]
+        statement = schema.pages.update().where(_HEAD.seq == seq, _HEAD.version == page.version - 1)
+        if self._connection.execute(statement.values(values)).rowcount != 1:
+            raise Raced
+
+    def _tag(self, new: Sequence[Page], later: Sequence[Page], seqs: dict[str, int]) -> None:
+        last = {page.id: page for page in (*new, *later)}
+        changed = [{"of": seqs.get(page.id, page.seq)} for page in later]
+        if changed:
+            self._connection.execute(schema.tags.delete().where(_TAG.page == bindparam("of")), changed)
+        rows = [{"page": seqs.get(page.id, page.seq), "tag": tag} for page in last.values() for tag in page.tags]
+        if rows:
+            self._connection.execute(schema.tags.insert(), rows)
+
+    def log(self, entries: Sequence[JournalEntry], batch: BatchRecord | None = None) -> None:
+        """Append to the journal and remember the batch's key."""
+        if batch is not None and batch.key:
+            record = {
+                "id": batch.id,
+                "scope": batch.scope,
+                "key": batch.key,
+                "digest": batch.digest,
+                "actor": batch.actor,
+                "at": to_micros(batch.at),
+            }
+            self._connection.execute(schema.batches.insert(), [record])
+        if entries:
+            self._connection.execute(schema.journal.insert(), [journal_values(entry) for entry in entries])
+
+    def record(self, faults: Sequence[Fault]) -> None:
+        """Append to the list of faults."""
+        if faults:
+            self._connection.execute(schema.faults.insert(), [fault_values(fault) for fault in faults])
+
+    def _all(self, statement: Select[Any]) -> Sequence[Row[Any]]:
+        return self._connection.execute(statement).all()
+
+
+def _parts(ids: Collection[str]) -> Iterator[list[str]]:
+    """Ids in portions that fit into one statement."""
+    iterator = iter(ids)
+    while part := list(islice(iterator, _IDS)):
+        yield part
+
+
+def _below(column: ColumnElement[str], prefix: str) -> ColumnElement[bool]:
+    """The path or anything under it, as a range that an index serves: "0" follows "/"."""
+    return or_(column == prefix, and_(column > prefix + "/", column < prefix + "0"))
+
+
+def _granted(column: ColumnElement[str], grants: tuple[str, ...]) -> ColumnElement[bool]:
+    return or_(False, *(_below(column, grant) for grant in grants))
+
+
+def _conditions(query: Query) -> list[ColumnElement[bool]]:
+    found = [_below(_HEAD.scope, query.scope), _granted(_HEAD.scope, query.grants)]
+    for column, value in (
+        (_HEAD.kind, query.kind),
+        (_HEAD.type, query.type),
+        (_HEAD.state, query.state),
+        (_HEAD.parent, query.parent),
+        (_HEAD.session, query.session),
+    ):
+        if value is not None:
+            found.append(column == str(value))
+    if query.tag is not None:
+        found.append(exists().where(_TAG.page == _HEAD.seq, _TAG.tag == query.tag))
+    if query.since is not None:
+        found.append(_HEAD.created_at >= to_micros(query.since))
+    if query.until is not None:
+        found.append(_HEAD.created_at < to_micros(query.until))
+    if query.alive_at is not None:
+        found.append(or_(_HEAD.expires_at.is_(None), _HEAD.expires_at > to_micros(query.alive_at)))
+    if not query.hidden:
+        found.append(_HEAD.hidden.is_(False))
+    return found

@@ -1,0 +1,180 @@
+"""The SQLite file: opened carefully, written under one lock, every failure of the machine by its own name."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool
+
+from instar.memstore import schema
+from instar.memstore.errors import (
+    StoreCorrupted,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+    StoreNotPermitted,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from instar.memstore.migrations import migrate
+from instar.memstore.pages import digest_of
+from instar.memstore.sql import SqlTransaction
+
+_WRITE = "instar_write"
+_BY_CODE: dict[int, type[StoreUnavailable]] = {
+    sqlite3.SQLITE_BUSY: StoreLocked,
+    sqlite3.SQLITE_LOCKED: StoreLocked,
+    sqlite3.SQLITE_READONLY: StoreReadOnly,
+    sqlite3.SQLITE_FULL: StoreFull,
+    sqlite3.SQLITE_CORRUPT: StoreCorrupted,
+    sqlite3.SQLITE_NOTADB: StoreCorrupted,
+    sqlite3.SQLITE_CANTOPEN: StoreNotPermitted,
+    sqlite3.SQLITE_PERM: StoreNotPermitted,
+    sqlite3.SQLITE_AUTH: StoreNotPermitted,
+}
+
+
+class SqliteBackend:
+    """A file that several processes may use at once: WAL, full synchronisation, one writer at a time.
+
+    The file is made with mode 0600. Writers wait for each other up to `busy_timeout` seconds.
+    """
+
+    def __init__(self, path: Path, *, busy_timeout: float = 30.0) -> None:
+        self._path, self._timeout = path, busy_timeout
+        self._turn = threading.Lock()
+        self._prepare()
+        self._engine = self._make_engine()
+        try:
+            with self._translated(), self._begin(write=True) as connection:
+                migrate(connection, str(path))
+        except BaseException:
+            self._engine.dispose()
+            raise
+
+    # Transactions
+
+    @contextmanager
+    def read(self) -> Iterator[SqlTransaction]:
+        """A snapshot; writers are not held up."""
+        with self._translated(), self._begin(write=False) as connection:
+            yield SqlTransaction(connection, _next_seq)
+
+    @contextmanager
+    def write(self) -> Iterator[SqlTransaction]:
+        """A transaction that holds the write lock from its first moment."""
+        # Threads of one process take turns here, in order: SQLite's own waiting is a sleep that can starve one.
+        with self._turn, self._translated(), self._begin(write=True) as connection:
+            yield SqlTransaction(connection, _next_seq)
+
+    @contextmanager
+    def _begin(self, *, write: bool) -> Iterator[Connection]:
+        with self._engine.connect() as connection:
+            connection = connection.execution_options(**{_WRITE: write})  # noqa: PLW2901  (the same connection)
+            with connection.begin():
+                yield connection
+
+    # Care
+
+    def check(self) -> list[str]:
+        """SQLite's own check, dangling rows, and every page's bytes against their hash."""
+        found: list[str] = []
+        with self._translated(), self._begin(write=False) as connection:
+            found += [row[0] for row in connection.execute(text("PRAGMA integrity_check(20)")) if row[0] != "ok"]
+            found += [f"dangling row in {row[0]}" for row in connection.execute(text("PRAGMA foreign_key_check"))]
+            found += check_pages(connection)
+        return found
+
+    def close(self) -> None:
+        """Close the connections of this process; the last one folds the write-ahead log into the file."""
+        self._engine.dispose()
+
+    # Opening
+
+    def _prepare(self) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except IsADirectoryError as error:
+            raise StoreNotPermitted(str(self._path), "is a folder") from error
+        except PermissionError as error:
+            if self._path.exists() and os.access(self._path, os.R_OK):
+                raise StoreReadOnly(str(self._path), "the file is read-only") from error
+            raise StoreNotPermitted(str(self._path), error.strerror or "permission denied") from error
+        except OSError as error:
+            kind = {28: StoreFull, 122: StoreFull, 30: StoreReadOnly}.get(error.errno or 0, StoreNotPermitted)
+            raise kind(str(self._path), error.strerror or str(error)) from error
+        if not stat.S_ISREG(self._path.stat().st_mode):
+            raise StoreNotPermitted(str(self._path), "is not a regular file")
+
+    def _make_engine(self) -> Engine:
+        engine = create_engine(
+            f"sqlite:///{self._path}",
+            poolclass=QueuePool,
+            pool_size=4,
+            max_overflow=28,
+            connect_args={"timeout": self._timeout, "check_same_thread": False, "uri": False},
+        )
+        event.listen(engine, "connect", self._on_connect)
+        event.listen(engine, "begin", _on_begin)
+        return engine
+
+    def _on_connect(self, connection: sqlite3.Connection, _: object) -> None:
+        connection.isolation_level = None  # SQLAlchemy begins; the driver must not
+        cursor = connection.cursor()
+        try:
+            if cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=FULL")
+            cursor.execute("PRAGMA foreign_keys=ON")
+            cursor.execute("PRAGMA trusted_schema=OFF")
+            cursor.execute("PRAGMA cache_size=-32000")
+        finally:
+            cursor.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """The failures of the driver, by the names of this package."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise _named(str(self._path), error.orig) from error
+        except sqlite3.Error as error:
+            raise _named(str(self._path), error) from error
+
+
+def _named(location: str, error: BaseException | None) -> StoreUnavailable:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return _BY_CODE.get(code, StoreFailed)(location, str(error))
+
+
+def _on_begin(connection: Connection) -> None:
+    # A transaction that will write takes the lock at once: one that upgrades later fails without waiting.
+    write = connection.get_execution_options().get(_WRITE, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+
+def _next_seq(connection: Connection, _: int) -> int:
+    # Nobody else writes while this transaction lasts.
+    return int(connection.scalar(select(func.max(schema.pages.c.seq))) or 0) + 1
+
+
+def check_pages(connection: Connection) -> list[str]:
+    """Pages without their last version, and versions whose bytes do not match their hash."""
+    head, version = schema.pages.c, schema.versions.c
+    joined = schema.pages.outerjoin(schema.versions, (version.page == head.seq) & (version.version == head.version))
+    lost = select(head.id).select_from(joined).where(version.page.is_(None))
+    found = [f"{row.id}: the last version is missing" for row in connection.execute(lost)]
+    bodies = select(head.id, version.version, version.content, version.text, version.digest)
+    for row in connection.execute(bodies.join(schema.versions, version.page == head.seq)):
+        if digest_of(row.text or row.content) != row.digest:
+            found.append(f"{row.id} version {row.version}: the bytes do not match their hash")
+    return found
