@@ -69,12 +69,13 @@ class Memory(Document):
 
 
 class FromParameter(BaseModel):
-    """The argument is a parameter of the skill."""
+    """The argument is a parameter of the skill, or with a path such as ["*"] each item of a list given as one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Literal["parameter"] = "parameter"
     name: str
+    path: list[str | int] = Field(default_factory=list)
 
 
 class FromConstant(BaseModel):
@@ -87,7 +88,10 @@ class FromConstant(BaseModel):
 
 
 class FromResult(BaseModel):
-    """The argument is a value in an earlier node's result; the path element "*" loops over a list or mapping."""
+    """The argument is a value in an earlier node's result.
+
+    The path elements "*", "*keys" and "*values" loop over the items of a list and the keys or values of a mapping.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -96,7 +100,16 @@ class FromResult(BaseModel):
     path: list[str | int]
 
 
-Binding = Annotated[FromParameter | FromConstant | FromResult, Field(discriminator="source")]
+class FromEither(BaseModel):
+    """The argument is the first of several values that is there: alternative ways to the same thing."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Literal["either"] = "either"
+    options: list[Annotated[FromParameter | FromResult, Field(discriminator="source")]] = Field(min_length=2)
+
+
+Binding = Annotated[FromParameter | FromConstant | FromResult | FromEither, Field(discriminator="source")]
 
 
 class PlanParameter(BaseModel):
@@ -111,7 +124,11 @@ class PlanParameter(BaseModel):
 
 
 class PlanNode(BaseModel):
-    """One tool call of the plan; a "*" in a binding's path makes it a loop."""
+    """One tool call of the plan; a looping element in a binding's path makes it a loop.
+
+    An `optional` node is skipped when one of its arguments is not given or not there. `switch` names a boolean
+    parameter without which the node is left out; empty means that the node always runs.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -119,6 +136,7 @@ class PlanNode(BaseModel):
     tool: str
     arguments: dict[str, Binding]
     optional: bool = False
+    switch: str = ""
     support: Support
     confidence: float = Field(ge=0, le=1)
     null_rate: float = Field(ge=0, le=1)
