@@ -1,0 +1,163 @@
+"""Executes a plan without writing code: the reference that the emitted code has to agree with.
+
+What both promise:
+
+- The outer block runs first, node by node; then each loop, item by item, with everything inside it.
+- A node outside loops yields its result; a node inside loops yields the flat list of its results, in order.
+- An optional node is skipped (None, or nothing in the list) when its switch is off or an argument is null or absent.
+- A required node passes on what it is given; a parameter that was left out is left out of the call.
+- A failed call of a required node outside loops ends the run with its error. Inside a loop it ends this item; of an
+  optional node it only leaves the node out. Both are reported under "errors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from instar.engine.compiler.errors import CallFailed, PlanError, ValueAbsent
+from instar.engine.compiler.plans import Axis, Block, axes_of, blocks, defaults, recovers
+from instar.engine.compiler.values import LOOPS, VALUES, Missing, elements, step_into
+from instar.engine.documents import Binding, FromConstant, FromEither, FromParameter, FromResult, Plan, PlanNode
+
+CallTool = Callable[[str, dict[str, JsonValue]], JsonValue]
+"""Answers a tool call, or raises `CallFailed` (the tool's error) or `Unrecorded`."""
+
+
+def execute(plan: Plan, arguments: dict[str, JsonValue], call: CallTool) -> dict[str, JsonValue]:
+    """Run the plan and return node name → result, and "errors" where the plan has loops or optional nodes.
+
+    Raises:
+        PlanError: The plan is malformed, or an argument is unknown or missing.
+        CallFailed: A required call outside loops failed.
+        ValueAbsent: A required argument has no value in the results at hand.
+    """
+    root = blocks(plan)
+    given = defaults(plan) | arguments
+    names = [parameter.name for parameter in plan.parameters]
+    if sorted(given) != sorted(names):
+        raise PlanError(plan.nodes[0].name, f"takes {names}, was given {sorted(arguments)}")
+    run = _Run(plan, given, call)
+    run.block(root)
+    returned: dict[str, JsonValue] = {node.name: run.outputs[node.name] for node in plan.nodes}
+    if recovers(plan):
+        returned["errors"] = run.errors
+    return returned
+
+
+class _NextItem(Exception):
+    """A required call of this item failed."""
+
+
+@dataclass(slots=True)
+class _Run:
+    plan: Plan
+    given: dict[str, JsonValue]
+    call: CallTool
+    outputs: dict[str, JsonValue] = field(init=False)
+    current: dict[str, JsonValue] = field(default_factory=dict)
+    items: dict[Axis, JsonValue] = field(default_factory=dict)
+    errors: list[JsonValue] = field(default_factory=list)
+    left_out: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outputs = {name: [] if axes else None for name, axes in axes_of(self.plan).items()}
+        self.left_out = {name for name, value in defaults(self.plan).items() if value is None}
+
+    def block(self, block: Block) -> None:
+        for node in block.nodes:
+            self.node(node, looping=block.axis is not None)
+        for inner in block.inner:
+            assert inner.axis is not None  # noqa: S101 — only the outermost block has no axis
+            for item in self.iterate(inner.axis, inner):
+                self.items[inner.axis] = item
+                try:
+                    self.block(inner)
+                except _NextItem:
+                    continue
+
+    def iterate(self, axis: Axis, block: Block) -> list[JsonValue]:
+        required = [node.name for node in block.all_nodes() if not node.optional]
+        try:
+            value = self.value(axis.source, axis.path[:-1])
+            if required and axis.path[-1] != VALUES and isinstance(value, str | dict | list):
+                return list(value)
+            return list(elements(value, axis.path[-1]))
+        except Missing:
+            if required:
+                raise ValueAbsent(required[0], str(axis.path)) from None
+            return []
+
+    def node(self, node: PlanNode, *, looping: bool) -> None:
+        self.current[node.name] = None
+        if node.switch and not self.given[node.switch]:
+            return
+        arguments = {name: self.argument(node, name, binding) for name, binding in node.arguments.items()}
+        if node.optional and None in arguments.values():
+            return
+        if not node.optional and any(
+            isinstance(binding, FromParameter) and binding.name in self.left_out
+            for binding in node.arguments.values()
+        ):
+            arguments = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            result = self.call(node.tool, arguments)
+        except CallFailed as failure:
+            if not node.optional and not looping:
+                raise
+            self.errors.append({"tool": node.tool, "arguments": arguments, "error": failure.error})
+            if not node.optional:
+                raise _NextItem from None
+            return
+        self.current[node.name] = result
+        if looping:
+            collected = self.outputs[node.name]
+            assert isinstance(collected, list)  # noqa: S101 — set so in __post_init__
+            collected.append(result)
+        else:
+            self.outputs[node.name] = result
+
+    def argument(self, node: PlanNode, name: str, binding: Binding) -> JsonValue:
+        if isinstance(binding, FromEither):
+            values = (self.plain(option) for option in binding.options)
+            found = next((value for value in values if value is not None), None)
+            if found is None and not node.optional:
+                raise ValueAbsent(node.name, name)
+            return found
+        if node.optional:
+            return self.plain(binding)
+        try:
+            return self.follow(binding)
+        except Missing:
+            raise ValueAbsent(node.name, name) from None
+
+    def plain(self, binding: FromParameter | FromConstant | FromResult) -> JsonValue:
+        """The value, or None where there is none."""
+        try:
+            return self.follow(binding)
+        except Missing:
+            return None
+
+    def follow(self, binding: FromParameter | FromConstant | FromResult) -> JsonValue:
+        if isinstance(binding, FromConstant):
+            return binding.value
+        if isinstance(binding, FromParameter):
+            return self.value(("parameter", binding.name), tuple(binding.path))
+        return self.value(("node", binding.node), tuple(binding.path))
+
+    def value(self, source: tuple[str, str], path: tuple[str | int, ...]) -> JsonValue:
+        """Follow a path from its innermost loop, or from the source, as Python's own indexing would."""
+        start = max((i + 1 for i, step in enumerate(path) if step in LOOPS), default=0)
+        if start:
+            value = self.items[Axis(source, path[:start])]
+        else:
+            kind, name = source
+            value = self.given[name] if kind == "parameter" else self.current[name]
+        for step in path[start:]:
+            if isinstance(value, str) and isinstance(step, int) and -len(value) <= step < len(value):
+                value = value[step]
+            else:
+                value = step_into(value, step)
+        return value
