@@ -1,0 +1,150 @@
+"""Grows one dataflow tree from all calls of one tool: greedily, follow-up by follow-up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from instar.engine.compiler.firings import NEW, Growth, Option, Rejection, Tree, Use, firings_of
+from instar.engine.compiler.index import Trace
+from instar.engine.compiler.judge import judge
+from instar.engine.compiler.settings import MiningSettings
+from instar.engine.compiler.values import LIST, LOOPS, bindable, canonical, generalised, scalar_key
+
+LOOP_DISCOUNT = 0.8
+"""A loop must explain a quarter more calls than a fixed place does."""
+SEEDS = 4
+"""Ways to bind a follow-up that are judged."""
+
+
+def grow(tool: str, traces: Sequence[Trace], settings: MiningSettings) -> Tree:
+    """Grow the tree of `tool`; its follow-ups are empty when nothing passed the filters."""
+    tree = Tree(tool, firings_of(tool, traces))
+    while len(tree.growths) + 1 < settings.max_nodes:
+        best: tuple[tuple[int, float, int], Growth, dict[int, list[int]]] | None = None
+        tree.rejections.clear()
+        for (follow_up, _), uses in sorted(_uses(tree, settings).items()):
+            for bindings in _candidates(uses):
+                if _known(tree, follow_up, bindings):
+                    continue
+                judged = judge(tree, follow_up, bindings, uses, settings)
+                if isinstance(judged, Rejection):
+                    tree.rejections.append(judged)
+                    continue
+                growth, matched = judged
+                loops = sum(step in LOOPS for option in bindings.values() for step in option[2])
+                score = (growth.tasks, growth.calls * LOOP_DISCOUNT**loops, growth.sessions)
+                if best is None or score > best[0]:
+                    best = (score, growth, matched)
+        if best is None:
+            break
+        _, growth, matched = best
+        tree.growths.append(growth)
+        for index, positions in matched.items():
+            firing = tree.firings[index]
+            firing.nodes[growth.name] = positions
+            firing.owner.update(dict.fromkeys(positions, growth.name))
+    return tree
+
+
+def _uses(tree: Tree, settings: MiningSettings) -> dict[tuple[str, tuple[str, ...]], list[Use]]:
+    """Return the calls that follow and share a value with the tree, by tool and argument names."""
+    grouped: dict[tuple[str, tuple[str, ...]], list[Use]] = {}
+    for index, firing in enumerate(tree.firings):
+        events = firing.events
+        root = events[firing.root]
+        shared = {
+            scalar_key(value): name
+            for name, value in sorted(root.arguments.items(), reverse=True)
+            if isinstance(value, str | int | float) and bindable(value)
+        }
+        for at in firing.trace.window(firing.root, settings.window_steps):
+            event = events[at]
+            if at in firing.owner or event.effect != "read" or not event.arguments:
+                continue
+            options: dict[str, set[Option]] = {}
+            tied = False
+            for name, value in event.arguments.items():
+                found: set[Option] = set()
+                for source, path in event.links.get(name, ()):
+                    owner = firing.owner.get(source)
+                    if owner is not None:
+                        found.update(("result", owner, variant) for variant in generalised(path))
+                if isinstance(value, str | int | float) and not isinstance(value, bool):
+                    twin = shared.get(scalar_key(value))
+                    if twin is not None:
+                        found.add(("argument", twin, ()))
+                tied = tied or bool(found)
+                found.add(("constant", canonical(value), ()))
+                found.add(NEW)
+                options[name] = found
+            if tied:
+                grouped.setdefault((event.tool, tuple(sorted(event.arguments))), []).append(
+                    Use(index, event, options)
+                )
+    return grouped
+
+
+def _candidates(uses: Sequence[Use]) -> Iterator[dict[str, Option]]:
+    """Yield ways to bind the arguments, the one that explains most calls first."""
+    seeds = Counter(
+        (name, option)
+        for use in uses
+        for name, options in use.options.items()
+        for option in options
+        if option[0] in {"result", "argument"}
+    )
+    ranked = sorted(seeds, key=lambda seed: (-_weight(seed[1], seeds[seed]), _order(seed[1]), seed[0]))
+    seen: list[dict[str, Option]] = []
+    for name, option in ranked[:SEEDS]:
+        bindings = _complete(name, option, uses)
+        if bindings is not None and bindings not in seen:
+            seen.append(bindings)
+            yield bindings
+
+
+def _known(tree: Tree, tool: str, bindings: dict[str, Option]) -> bool:
+    """Whether a follow-up repeats one in the tree, but for a first place instead of the loop, or the other way."""
+
+    def blurred(found: dict[str, Option]) -> dict[str, tuple[str, str, list[str | int]]]:
+        return {
+            name: (kind, source, [LIST if step == 0 else step for step in path])
+            for name, (kind, source, path) in found.items()
+        }
+
+    return any(g.tool == tool and blurred(g.bindings) == blurred(bindings) for g in tree.growths)
+
+
+def _complete(name: str, option: Option, uses: Sequence[Use]) -> dict[str, Option] | None:
+    bindings = {name: option}
+    left = [use for use in uses if option in use.options[name]]
+    for argument in sorted(left[0].options):
+        if argument in bindings:
+            continue
+        counts = Counter(option for use in left for option in use.options[argument] if option[0] != "new")
+        tied = {o: n for o, n in counts.items() if o[0] in {"result", "argument"}}
+        constant = {o: n for o, n in counts.items() if o[0] == "constant"}
+        chosen = NEW
+        if tied:
+            best = min(tied, key=lambda o: (-_weight(o, tied[o]), _order(o)))
+            if tied[best] >= 0.6 * len(left):
+                chosen = best
+        if chosen == NEW and constant:
+            best = min(constant, key=lambda o: (-constant[o], o))
+            if constant[best] >= 0.9 * len(left):
+                chosen = best
+        if chosen == NEW and NEW in bindings.values():
+            return None
+        if chosen == NEW and option[0] != "result":
+            return None
+        bindings[argument] = chosen
+        left = [use for use in left if chosen in use.options[argument]]
+    return bindings
+
+
+def _weight(option: Option, count: int) -> float:
+    return count * LOOP_DISCOUNT ** sum(step in LOOPS for step in option[2])
+
+
+def _order(option: Option) -> tuple[int, list[str], str]:
+    return len(option[2]), [str(step) for step in option[2]], option[1]
