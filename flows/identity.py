@@ -16,13 +16,16 @@ def prove(token: str, challenge: str) -> str:
     return hmac.new(token.encode(), challenge.encode(), hashlib.sha256).hexdigest()
 
 
-def answers(address: str, token: str, *, patience: float = 2.0) -> bool:
-    """Whether a server at `address` is healthy and holds `token`. Anything else at that address is a no."""
+def answers(address: str, token: str, *, timeout: float) -> bool:
+    """Whether a server at `address` is healthy and holds `token`. Anything else at that address is a no.
+
+    `timeout` is in seconds, for each wait.
+    """
     challenge = secrets.token_hex(16)
     try:
         at = urlsplit(address)
         # Not through urllib or httpx: those would send the request to the proxy that the environment names.
-        connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=patience)
+        connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=timeout)
     except ValueError:
         return False
     try:

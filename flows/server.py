@@ -21,20 +21,20 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 from instar.flows.daemon import POLL, PRIVATE, Daemon
 from instar.flows.environment import child_environment
 from instar.flows.errors import HomeNotUsable, PortTaken, ServerBusy, ServerEnded, ServerNotReady, ServerNotRunning
 from instar.flows.identity import answers
+from instar.flows.record import HOST, ServerInfo, read_record, write_record
 
-HOST = "127.0.0.1"
+__all__ = ["PORTS", "Server", "ServerInfo", "ServerStatus", "run_prefect", "run_url"]
+
 PORTS = range(4210, 4260)
 """Where a free port is looked for, beginning at a place that depends on the home: links to runs then stay valid."""
 
@@ -44,25 +44,10 @@ GRACE = 10.0
 BOOTING = 60.0
 """A server that is younger than this and does not answer is starting, one that is older hangs."""
 PATIENCE = 10.0
-"""How long a server that should answer may be silent before it is replaced."""
+ANSWER_TIMEOUT = 2.0
 State = Literal["running", "starting", "hangs", "stopped"]
 LOG_LIMIT = 5_000_000
 SERVING = (sys.executable, "-P", "-m", "instar.flows.serving")
-
-
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
-    """A server that answered and proved to be ours."""
-
-    address: str
-    pid: int
-    started_at: datetime
-    token: str = field(repr=False)
-
-    @property
-    def api_url(self) -> str:
-        """Where Prefect's API answers."""
-        return f"{self.address}/api"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +59,14 @@ class ServerStatus:
     log: Path
 
 
-class _Record(BaseModel):
-    """The content of `server.json`."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    address: str = Field(pattern=rf"^http://{HOST}:\d{{1,5}}$")
-    pid: int = Field(gt=0)
-    started_at: datetime
-    token: str = Field(min_length=32)
-
-
 class Server:
     """The Prefect server of one home. Everything it knows is on disk; any number of these may exist."""
 
     def __init__(self, home: Path, *, command: Sequence[str] = SERVING, patience: float = PATIENCE) -> None:
-        """`command` becomes the server process; it keeps to what `instar.flows.serving` does at its start."""
+        """`command` becomes the server process, and keeps to what `instar.flows.serving` does at its start.
+
+        A server that should answer and is silent for `patience` seconds is taken to hang.
+        """
         self.home = home.expanduser().absolute()
         self._command, self._patience = tuple(command), patience
         self._prefect = self.home / "prefect"
@@ -155,10 +132,8 @@ class Server:
         Raises:
             HomeNotUsable: the home belongs to someone else.
         """
-        record = self._read()
-        if record is None or not answers(record.address, record.token):
-            return None
-        return ServerInfo(record.address, record.pid, record.started_at, record.token)
+        info = self._read()
+        return info if info is not None and self._answers(info) else None
 
     def status(self) -> ServerStatus:
         """Whether the server runs, starts, hangs (lives, but does not answer) or is stopped. Changes nothing."""
@@ -200,12 +175,12 @@ class Server:
     def _await_ready(self, info: ServerInfo, logged: int, timeout: float) -> ServerInfo:
         try:
             with _usable(self.home):
-                self._write(info)
+                write_record(self._record, info)
         except HomeNotUsable:
             self._daemon.end(GRACE)
             raise
         started = time.monotonic()
-        while not answers(info.address, info.token):
+        while not self._answers(info):
             waited = time.monotonic() - started
             alive = self._daemon.alive()
             if alive and waited <= timeout:
@@ -216,6 +191,9 @@ class Server:
             failure = ServerNotReady if alive else ServerEnded
             raise failure(self._daemon.log, waited, self._daemon.last_lines(logged))
         return info
+
+    def _answers(self, info: ServerInfo) -> bool:
+        return answers(info.address, info.token, timeout=min(ANSWER_TIMEOUT, self._patience))
 
     def _bind(self, port: int | None) -> socket.socket:
         if port is not None:
@@ -234,21 +212,9 @@ class Server:
                 return listener
         raise PortTaken(min(candidates), max(candidates))
 
-    def _read(self) -> _Record | None:
-        """What `server.json` says; None where it is missing or damaged."""
+    def _read(self) -> ServerInfo | None:
         with _usable(self.home):
-            try:
-                return _Record.model_validate_json(self._record.read_bytes())
-            except (FileNotFoundError, NotADirectoryError, ValidationError):
-                return None
-
-    def _write(self, info: ServerInfo) -> None:
-        """Replace `server.json` in one step; it is never readable by others, not even for a moment."""
-        record = _Record(address=info.address, pid=info.pid, started_at=info.started_at, token=info.token)
-        draft = self._record.with_name(f"server.json.{info.pid}")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE), "w") as file:
-            file.write(record.model_dump_json())
-        draft.replace(self._record)
+            return read_record(self._record)
 
     @contextmanager
     def _alone(self, timeout: float) -> Iterator[None]:

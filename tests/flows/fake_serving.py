@@ -1,8 +1,8 @@
 """Stands in for `instar.flows.serving` where a test is about the process and not about Prefect.
 
-`python fake_serving.py MODE LOCK`: answers like a server of ours (`answers`), not at all (`silent`), as a stranger
-(`stranger`), ends while starting (`ends`), cannot even detach (`broken`); `family` also starts a child, `stubborn`
-ignores SIGTERM.
+`python fake_serving.py MODE LOCK`: answers like a server of ours (`answers`), only after a while (`slow`), not at all
+(`silent`), as a stranger (`stranger`), ends while starting (`ends`), cannot even detach (`broken`); `family` also
+starts a child, `stubborn` ignores SIGTERM.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def main() -> None:
     sys.stdout.flush()
     if MODE == "ends":
         sys.exit("database is locked")
-    if MODE == "silent":
-        time.sleep(600)
+    if MODE in ("silent", "slow"):
+        time.sleep(600 if MODE == "silent" else 1)
     if MODE == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if MODE == "family":

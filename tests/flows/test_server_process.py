@@ -254,12 +254,18 @@ def test_a_server_that_never_answers_is_stopped_again(fake: Fake, left_over: Lef
     assert left_over(fake().home) == []
 
 
-def test_a_start_that_was_interrupted_is_joined_by_the_next(fake: Fake) -> None:
-    pid = fake().start().pid
-    os.kill(pid, signal.SIGSTOP)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_a_start_that_is_cut_off_while_it_waits_is_joined_by_the_next(fake: Fake, number: signal.Signals) -> None:
+    script = "import sys; from pathlib import Path; from instar.flows.server import Server\n"
+    script += "Server(Path(sys.argv[1]), command=sys.argv[2:]).start()"
+    command = [sys.executable, "-c", script, str(fake().home), sys.executable, str(FAKE), "slow"]
+    first = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
+    wait_until((fake().home / "server.json").exists)
+    os.killpg(first.pid, number)
+    assert first.wait(timeout=5) != 0
+    pid = json.loads((fake().home / "server.json").read_text())["pid"]
     assert fake().status().state == "starting"
-    threading.Timer(0.3, os.kill, (pid, signal.SIGCONT)).start()
-    assert fake().start().pid == pid
+    assert fake("slow").start().pid == pid
 
 
 def test_a_server_that_hangs_is_replaced(fake: Fake, left_over: LeftOver) -> None:
@@ -267,7 +273,7 @@ def test_a_server_that_hangs_is_replaced(fake: Fake, left_over: LeftOver) -> Non
     os.kill(first.pid, signal.SIGSTOP)
     long_ago = datetime(2020, 1, 1, tzinfo=UTC).timestamp()
     os.utime(fake().home / "prefect" / "server.alive", (long_ago, long_ago))
-    assert fake().status().state == "hangs"
+    assert fake(patience=0.1).status().state == "hangs"
     second = fake(patience=0.1).start()
     assert left_over(fake().home) == [second.pid]
     assert second.pid != first.pid
