@@ -51,7 +51,7 @@ class Package(Mapping[str, bytes]):
         }
         check_limits(encoded)
         self._files = encoded
-        self._digest = _digest(encoded)
+        self._digest = content_digest(encoded)
 
     def __getitem__(self, path: str) -> bytes:
         return self._files[path]
@@ -295,10 +295,11 @@ def _hashes(files: Mapping[str, bytes]) -> dict[str, str]:
     return {path: hashlib.sha256(content).hexdigest() for path, content in files.items() if path != MANIFEST}
 
 
-def _digest(files: Mapping[str, bytes]) -> str:
+def content_digest(files: Mapping[str, bytes]) -> str:
+    """The digest of any files, whether or not they are a package; names a draft that was refused."""
     whole = hashlib.sha256()
     for path, content in sorted(files.items()):
-        for part in (path.encode("utf-8"), content):
+        for part in (path.encode("utf-8", "surrogatepass"), content):
             whole.update(len(part).to_bytes(8, "big"))
             whole.update(part)
     return f"sha256:{whole.hexdigest()}"

@@ -25,7 +25,7 @@ def canonical(value):
 class Tools:
     """Answers each call as it was recorded, in order; the last answer to the same call repeats."""
 
-    class Error(Exception):
+    class ToolError(Exception):
         """The error that a tool answered with."""
 
     def __init__(self, calls):
@@ -39,7 +39,7 @@ class Tools:
         assert answers, f"nobody recorded {name}({canonical(arguments)})"
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if answer.get("error") is not None:
-            raise self.Error(answer["error"])
+            raise self.ToolError(answer["error"])
         return answer.get("result")
 
     def __getattr__(self, name):

@@ -1,0 +1,117 @@
+"""The `policy` gate: what the package would do and say, told without running any of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from instar.sandbox.gates.code import review_code
+from instar.sandbox.gates.judgement import Judgement, failed, incomplete, passed
+from instar.sandbox.gates.shape import check_tests
+from instar.sandbox.gates.text import review_binary, review_json, review_text, review_words
+from instar.sandbox.report import Finding
+from instar.skills.manifest import Manifest, SkillKind
+from instar.skills.package import TEST_PY
+
+Risk = Literal["low", "elevated", "high"]
+
+_TEXT = (".md", ".txt", ".py", ".csv", ".svg", ".xml", ".yaml", ".yml", ".toml")
+_ORDER = {"info": 0, "low": 0, "elevated": 1, "high": 2}
+
+
+def policy(files: Mapping[str, bytes], manifest: Manifest) -> Judgement:
+    """Judge every file; any finding of severity high fails. What cannot be parsed is INCOMPLETE, never safe."""
+    if manifest.kind is not SkillKind.PROGRAM:
+        return incomplete(f"there are no rules yet for packages of kind {manifest.kind}")
+    findings: list[Finding] = list(review_manifest(manifest))
+    unread: list[Finding] = []
+    for path, content in files.items():
+        try:
+            findings += review_file(path, content, manifest)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            unread.append(Finding(message=f"cannot be parsed: {error}"[:300], file=path, rule="unparsable"))
+    findings += check_tests(files)
+    high = [finding for finding in findings if finding.severity == "high"]
+    counts = {
+        severity: sum(found.severity == severity for found in findings) for severity in ("low", "elevated", "high")
+    }
+    if high:
+        return failed(f"{len(high)} findings that no skill may have: {high[0].message}", [*findings, *unread], counts)
+    if unread:
+        return incomplete(f"{len(unread)} files cannot be parsed: {unread[0].file}", [*findings, *unread], counts)
+    return passed(
+        f"nothing forbidden in {len(files)} files; {counts['elevated']} things to look at", findings, counts
+    )
+
+
+def risk_of(findings: Sequence[Finding], manifest: Manifest | None) -> Risk:
+    """How strict the review must be: the worst finding, and at least elevated when the skill can write."""
+    if manifest is None:
+        return "high"
+    worst = max((_ORDER[finding.severity] for finding in findings), default=0)
+    writes = manifest.side_effects == "writes" or any(tool.effect == "write" for tool in manifest.tools)
+    if writes or manifest.dependencies:
+        worst = max(worst, 1)
+    return ("low", "elevated", "high")[worst]
+
+
+def review_manifest(manifest: Manifest) -> Iterator[Finding]:
+    """Findings about what the manifest grants and admits."""
+    path = "scripts/manifest.json"
+    for tool in manifest.tools:
+        if tool.effect == "write" and manifest.side_effects == "none":
+            message = f"grants {tool.name!r}, which writes, and says that there are no side effects"
+            yield Finding(message=message, file=path, rule="side-effects", severity="high")
+        elif tool.effect == "write":
+            yield Finding(message=f"can write: {tool.name}", file=path, rule="write-tool", severity="elevated")
+    names = [tool.name for tool in manifest.tools]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Finding(message=f"grants {name!r} twice", file=path, rule="grant-twice", severity="high")
+    for dependency in manifest.dependencies:
+        message = f"brings {dependency.name} {dependency.version} along"
+        yield Finding(message=message, file=path, rule="dependency", severity="elevated")
+
+
+def review_file(path: str, content: bytes, manifest: Manifest) -> list[Finding]:
+    """Findings about one file.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: it cannot be parsed.
+    """
+    if path.endswith(".py"):
+        return _python(path, content, manifest)
+    if path.endswith(".json"):
+        return list(review_json(path, content))
+    found = list(review_binary(path, content))
+    if path.endswith(_TEXT) or ("." not in path.rpartition("/")[2] and not found):
+        found += review_text(path, content.decode("utf-8"), data=False)
+    return found
+
+
+def parse_python(content: bytes) -> ast.Module:
+    """The syntax tree of hostile source.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: it cannot be parsed.
+    """
+    return ast.parse(content.decode("utf-8"))
+
+
+def _python(path: str, content: bytes, manifest: Manifest) -> list[Finding]:
+    tree = parse_python(content)
+    found: list[Finding] = []
+    if path != TEST_PY:
+        granted = frozenset(tool.name for tool in manifest.tools)
+        dependencies = frozenset(dependency.name.replace("-", "_").lower() for dependency in manifest.dependencies)
+        found += review_code(tree, path, granted=granted, dependencies=dependencies)
+    text = content.decode("utf-8")
+    found += review_text(path, text, data=False)
+    seen = {(finding.rule, finding.message) for finding in found}
+    for node in ast.walk(tree):  # escapes and joined lines hide words from a look at the source
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for finding in review_words(path, node.value, data=False):
+                if (finding.rule, finding.message) not in seen:
+                    seen.add((finding.rule, finding.message))
+                    found.append(finding.model_copy(update={"line": node.lineno}))
+    return found

@@ -1,0 +1,125 @@
+"""Run the gates over one draft, in order, and write the report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+
+from instar.sandbox.errors import SandboxError
+from instar.sandbox.folds import Fold
+from instar.sandbox.gates.candidate import Candidate
+from instar.sandbox.gates.format import format_package
+from instar.sandbox.gates.judgement import Judgement, failed, incomplete
+from instar.sandbox.gates.lint import lint
+from instar.sandbox.gates.policy import policy, risk_of
+from instar.sandbox.gates.replay import replay
+from instar.sandbox.gates.tests import tests
+from instar.sandbox.protocol import Sandbox
+from instar.sandbox.report import Finding, GateReport, GateResult
+from instar.skills.errors import CaseRefused, ManifestRefused, PackageRefused
+from instar.skills.manifest import Manifest
+from instar.skills.package import Package, cases_of, content_digest, parse_manifest
+
+GATES = ("format", "lint", "policy", "replay", "tests")
+_TOOLS = ("ruff", "skills-ref", "pytest")
+
+
+def run_gates(
+    files: Mapping[str, str | bytes],
+    *,
+    sandbox: Sandbox,
+    folds: Sequence[Fold] = (),
+    on_result: Callable[[GateResult], None] | None = None,
+) -> GateReport:
+    """Judge a draft. Every gate ends in a verdict, whatever the draft holds or does.
+
+    A gate that needs what an earlier one could not read is INCOMPLETE and says so, and so is a gate whose checker or
+    sandbox broke. `on_result` is called after each gate.
+    """
+    encoded = {
+        path: text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for path, text in files.items()
+    }
+    run = _Run(encoded, sandbox, folds)
+    results = []
+    for gate in GATES:
+        started = time.perf_counter()
+        judgement = run.judge(gate)
+        seconds = time.perf_counter() - started
+        result = GateResult(
+            gate=gate,
+            verdict=judgement.verdict,
+            summary=judgement.summary,
+            seconds=seconds,
+            findings=list(judgement.findings),
+            counts=dict(judgement.counts),
+        )
+        results.append(result)
+        if on_result is not None:
+            on_result(result)
+    findings = [finding for result in results if result.gate == "policy" for finding in result.findings]
+    return GateReport(
+        skill=run.manifest.name if run.manifest is not None else "",
+        version=run.manifest.version if run.manifest is not None else "",
+        digest=content_digest(encoded),
+        results=results,
+        risk=risk_of(findings, run.manifest),
+        isolation=run.isolation(),
+        tools={name: metadata.version(name) for name in _TOOLS},
+    )
+
+
+class _Run:
+    """One draft on its way through the gates: what could be read of it, and why the rest could not."""
+
+    def __init__(self, files: Mapping[str, bytes], sandbox: Sandbox, folds: Sequence[Fold]) -> None:
+        self._files, self._sandbox, self._folds = files, sandbox, folds
+        self.manifest: Manifest | None = None
+        self._package: Package | None = None
+        self._candidate: Candidate | None = None
+        self._problems: tuple[str, ...] = ()
+        self._unread = ""
+        try:
+            self._package = Package(files)
+            self.manifest = parse_manifest(self._package)
+            self._candidate = Candidate(self._package, self.manifest, cases_of(self._package))
+        except ManifestRefused as refused:
+            self._problems, self._unread = refused.problems, str(refused)
+        except (PackageRefused, CaseRefused) as refused:
+            self._unread = str(refused)
+
+    def judge(self, gate: str) -> Judgement:
+        """One gate's verdict."""
+        try:
+            return self._judge(gate)
+        except SandboxError as error:
+            return incomplete(str(error))
+
+    def isolation(self) -> list[str]:
+        """What was really in force."""
+        try:
+            found = self._sandbox.probe()
+        except SandboxError as error:
+            return [f"none: {error}"]
+        return [found.backend, *found.properties]
+
+    def _judge(self, gate: str) -> Judgement:
+        if self._package is None:
+            refused = Finding(message=self._unread, rule="limits", severity="high")
+            return (
+                failed(self._unread, [refused])
+                if gate == "format"
+                else incomplete(f"the files are no package: {self._unread}")
+            )
+        judgement: Judgement | None = None
+        if gate == "format":
+            judgement = format_package(self._package, self.manifest, self._problems)
+        elif gate == "lint":
+            judgement = lint(self._package)
+        elif gate == "policy" and self.manifest is not None:
+            judgement = policy(self._package, self.manifest)
+        elif gate == "replay" and self._candidate is not None:
+            judgement = replay(self._candidate, self._folds, self._sandbox)
+        elif gate == "tests" and self._candidate is not None:
+            judgement = tests(self._candidate, self._sandbox)
+        return judgement or incomplete(f"needs what could not be read: {self._unread}")
