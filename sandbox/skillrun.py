@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
+from typing import Final
 
 from pydantic import JsonValue
 
 from instar.sandbox.broker import Broker
-from instar.sandbox.protocol import DEFAULT_LIMITS, JobResult, Limits, Sandbox
+from instar.sandbox.jobs import RUNNER, WORK
+from instar.sandbox.protocol import (
+    DEFAULT_LIMITS,
+    Ending,
+    Job,
+    JobResult,
+    Limits,
+    Raised,
+    Returned,
+    Sandbox,
+)
+
+SCRIPT: Final = f"{WORK}/scripts/skill.py"
 
 
 class RunStatus(StrEnum):
@@ -25,7 +39,11 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SkillRun:
-    """One run. `value` is meaningful when RETURNED; `error` says in one line what happened otherwise."""
+    """One run. `value` is meaningful when RETURNED.
+
+    `error` is the exception's message when RAISED, exactly as the skill gave it (`job.final` has its type and
+    traceback), and otherwise one line that says what happened.
+    """
 
     status: RunStatus
     value: JsonValue
@@ -39,10 +57,36 @@ def run_skill(
     arguments: Mapping[str, JsonValue],
     broker: Broker,
     limits: Limits = DEFAULT_LIMITS,
+    *,
+    libraries: Sequence[Path] = (),
 ) -> SkillRun:
-    """Run the skill in `files` once.
+    """Run the skill in `files` once. The arguments take the place of the broker's opening.
 
     Raises:
         InvalidJob, SandboxUnavailable, SandboxFailed: as `Sandbox.run`.
     """
-    raise NotImplementedError
+    job = Job(
+        files=files,
+        argv=("python", RUNNER, SCRIPT),
+        limits=limits,
+        broker=replace(broker, opening=arguments),
+        libraries=libraries,
+    )
+    return _read(sandbox.run(job))
+
+
+def _read(job: JobResult) -> SkillRun:
+    """A job's own word counts only when it ended by itself and kept to its grants."""
+    if job.violations:
+        return SkillRun(RunStatus.REFUSED, None, job.violations[0].error or "", job)
+    if job.ending is not Ending.EXITED:
+        return SkillRun(RunStatus.ENDED, None, f"{job.ending}: {job.reason}", job)
+    match job.final:
+        case Returned(value) if job.succeeded:
+            return SkillRun(RunStatus.RETURNED, value, "", job)
+        case Raised(_, message) if job.succeeded:
+            return SkillRun(RunStatus.RAISED, None, message, job)
+        case None:
+            return SkillRun(RunStatus.ENDED, None, f"exited with {job.exit_code} without returning", job)
+        case _:
+            return SkillRun(RunStatus.ENDED, None, f"exited with {job.exit_code} after its last message", job)

@@ -1,0 +1,229 @@
+"""Watches one job until it is over: output with a bound, the broker's channel, the clock, and the end.
+
+One loop, no threads, nothing kept beyond the limits. What it watches is described by `Ends`; how a job is killed and
+what its exit means is the back end's.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from instar.sandbox.broker import Conversation, ProtocolViolation
+from instar.sandbox.protocol import Ending, Limits
+
+CHUNK: Final = 65536
+DRAIN_SECONDS: Final = 5.0
+"""How long a killed or exited job's channels may take to close before the sandbox counts as broken."""
+
+
+class Stuck(Exception):
+    """The job could not be ended, or its channels never closed."""
+
+
+@dataclass(slots=True)
+class Ends:
+    """The trusted side's ends of a job's channels. `exited` becomes readable when the job is gone."""
+
+    stdout: int
+    stderr: int
+    control: socket.socket
+    exited: int
+    broker: socket.socket | None = None
+    conversation: Conversation | None = None
+
+
+@dataclass(slots=True)
+class Observed:
+    """What the loop saw. `ending` is None when the job ended by itself."""
+
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+    ending: Ending | None = None
+    reason: str = ""
+    started: bool = False
+    memory: bool = False
+    seconds: float = 0.0
+
+
+class Watch:
+    """The loop. `kill` must end the whole job at once and return without waiting; it may be called twice."""
+
+    def __init__(self, ends: Ends, limits: Limits, kill: Callable[[], None]) -> None:
+        self._ends, self._limits, self._kill = ends, limits, kill
+        self._seen = Observed()
+        self._selector = selectors.DefaultSelector()
+        self._outgoing = bytearray()
+        self._orders = bytearray()
+        self._control_text = bytearray()
+        self._gone = False
+
+    def until_ready(self, seconds: float) -> bool:
+        """Wait until the launcher inside reports; False when the job is gone or silent instead."""
+        self._register()
+        deadline = time.monotonic() + seconds
+        while not self._gone and b"ready\n" not in self._control_text and time.monotonic() < deadline:
+            self._step(deadline)
+        self._seen.started = b"ready\n" in self._control_text
+        return self._seen.started
+
+    def run(self, orders: bytes) -> Observed:
+        """Give the orders, and watch until everything of the job is gone.
+
+        Raises:
+            Stuck: it would not go.
+        """
+        begun = time.monotonic()
+        deadline = begun + self._limits.wall_seconds
+        self._send_control(orders)
+        if self._ends.conversation is not None:
+            self._queue(self._ends.conversation.open())
+        while not self._gone:
+            if time.monotonic() >= deadline:
+                self._end(Ending.TIMED_OUT, f"more than {self._limits.wall_seconds:g} s")
+                break
+            if self._seen.ending is not None:
+                break
+            self._step(deadline)
+        self._seen.seconds = time.monotonic() - begun
+        return self.finish()
+
+    def finish(self) -> Observed:
+        """Wait for every channel to close and the job to be gone, after a kill or an exit.
+
+        Raises:
+            Stuck: it would not go.
+        """
+        if not self._gone and self._seen.ending is None:
+            self._kill()
+        deadline = time.monotonic() + DRAIN_SECONDS
+        while self._selector.get_map():
+            if time.monotonic() >= deadline:
+                raise Stuck("a job's channels did not close")
+            self._step(deadline)
+        self._close_conversation()
+        return self._seen
+
+    def close(self) -> None:
+        """Stop watching. The descriptors themselves belong to the caller."""
+        self._selector.close()
+
+    def _register(self) -> None:
+        ends = self._ends
+        self._selector.register(ends.stdout, selectors.EVENT_READ, self._read_stdout)
+        self._selector.register(ends.stderr, selectors.EVENT_READ, self._read_stderr)
+        self._selector.register(ends.exited, selectors.EVENT_READ, self._exited)
+        self._selector.register(ends.control, selectors.EVENT_READ, self._read_control)
+        ends.control.setblocking(False)
+        if ends.broker is not None:
+            ends.broker.setblocking(False)
+            self._selector.register(ends.broker, selectors.EVENT_READ, self._talk)
+
+    def _step(self, deadline: float) -> None:
+        for key, events in self._selector.select(max(0.0, deadline - time.monotonic())):
+            if key.fileobj in self._selector.get_map():
+                key.data(events)
+
+    def _end(self, ending: Ending, reason: str) -> None:
+        """Kill the job, unless it is already over for another reason: the first reason stays."""
+        if self._seen.ending is None:
+            self._seen.ending, self._seen.reason = ending, reason
+        self._kill()
+
+    def _exited(self, _: int) -> None:
+        self._gone = True
+        self._selector.unregister(self._ends.exited)
+
+    def _read_stdout(self, _: int) -> None:
+        self._read(self._ends.stdout, self._seen.stdout, "standard output")
+
+    def _read_stderr(self, _: int) -> None:
+        self._read(self._ends.stderr, self._seen.stderr, "standard error")
+
+    def _read(self, descriptor: int, kept: bytearray, name: str) -> None:
+        data = os.read(descriptor, CHUNK)
+        if not data:
+            self._selector.unregister(descriptor)
+            return
+        room = self._limits.output_bytes - len(kept)
+        kept += data[:room]
+        if len(data) > room:
+            self._end(Ending.OUTPUT, f"more than {self._limits.output_bytes} bytes on {name}")
+
+    def _send_control(self, orders: bytes) -> None:
+        self._orders += orders
+        self._selector.modify(self._ends.control, selectors.EVENT_READ | selectors.EVENT_WRITE, self._read_control)
+
+    def _read_control(self, events: int) -> None:
+        """The launcher's few words. The job may write here too: the vocabulary is fixed and the length bounded."""
+        control = self._ends.control
+        if events & selectors.EVENT_WRITE:
+            try:
+                del self._orders[: control.send(self._orders)]
+            except BlockingIOError:
+                return
+            except OSError:
+                self._orders.clear()
+            if not self._orders:
+                self._selector.modify(control, selectors.EVENT_READ, self._read_control)
+        if events & selectors.EVENT_READ:
+            data = _received(control)
+            if data == b"":
+                self._selector.unregister(control)
+            elif data and len(self._control_text) < CHUNK:
+                self._control_text += data[:64]
+                self._seen.memory = b"memory\n" in self._control_text
+
+    def _queue(self, data: bytes) -> None:
+        self._outgoing += data
+        if self._outgoing and self._ends.broker is not None:
+            self._selector.modify(self._ends.broker, selectors.EVENT_READ | selectors.EVENT_WRITE, self._talk)
+
+    def _talk(self, events: int) -> None:
+        broker, conversation = self._ends.broker, self._ends.conversation
+        if broker is None or conversation is None:
+            return
+        if events & selectors.EVENT_WRITE:
+            self._flush(broker)
+        if events & selectors.EVENT_READ:
+            data = _received(broker)
+            if data == b"":
+                self._selector.unregister(broker)
+            elif data and self._seen.ending is None:
+                try:
+                    self._queue(conversation.receive(data))
+                except ProtocolViolation as violation:
+                    self._end(Ending.PROTOCOL, str(violation))
+
+    def _flush(self, broker: socket.socket) -> None:
+        try:
+            del self._outgoing[: broker.send(self._outgoing)]
+        except BlockingIOError:
+            return
+        except OSError:  # the job closed its end; what it sent before can still be read
+            self._outgoing.clear()
+        if not self._outgoing:
+            self._selector.modify(broker, selectors.EVENT_READ, self._talk)
+
+    def _close_conversation(self) -> None:
+        if self._ends.conversation is None or self._seen.ending is not None:
+            return
+        try:
+            self._ends.conversation.close()
+        except ProtocolViolation as violation:
+            self._seen.ending, self._seen.reason = Ending.PROTOCOL, str(violation)
+
+
+def _received(channel: socket.socket) -> bytes | None:
+    """What has arrived: empty when the other end is closed, None when there is nothing yet."""
+    try:
+        return channel.recv(CHUNK)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
