@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import unquote
 
 from instar.memstore.backend import Backend
 from instar.memstore.errors import InvalidRequest
@@ -44,5 +43,5 @@ def _backend(address: str, busy_timeout: float) -> Backend:
     if address == "memory:":
         return MemoryBackend()
     if address.startswith(_SQLITE) and len(address) > len(_SQLITE):
-        return SqliteBackend(Path(unquote(address.removeprefix(_SQLITE))), busy_timeout=busy_timeout)
+        return SqliteBackend(Path(address.removeprefix(_SQLITE)), busy_timeout=busy_timeout)
     raise InvalidRequest(f"not the address of a store: {redact(address).text!r}")

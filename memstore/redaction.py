@@ -62,15 +62,15 @@ class PatternRedactor:
         return next(self._spans(text), None) is not None
 
     def _spans(self, text: str) -> Iterator[tuple[int, int, str]]:
-        lowered = text.lower()
-        aligned = len(lowered) == len(text)  # one letter (U+0130) grows when lowered and shifts what follows it
+        # One letter grows when it is lowered, and would shift what follows it.
+        lowered = text.lower() if "\u0130" not in text else text.replace("\u0130", "i").lower()
         searched: set[int] = set()
         for anchor, patterns in self._by_anchor:
             at = lowered.find(anchor)
             if at < 0:
                 continue
             for number, pattern in patterns:
-                if pattern.anchored and aligned:
+                if pattern.anchored:
                     matches = _matches_at(pattern.pattern, text, lowered, anchor, at)
                 elif number in searched:
                     continue
@@ -85,11 +85,12 @@ class PatternRedactor:
 
 
 def _matches_at(pattern: re.Pattern[str], text: str, lowered: str, anchor: str, at: int) -> Iterator[re.Match[str]]:
+    # Also inside an earlier match: that one may be turned down, and overlaps are joined later.
     while at >= 0:
         match = pattern.match(text, at)
         if match:
             yield match
-        at = lowered.find(anchor, match.end() if match else at + 1)
+        at = lowered.find(anchor, at + 1)
 
 
 def _replace(text: str, spans: list[tuple[int, int, str]], place: str) -> Redacted:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
@@ -117,7 +117,7 @@ class SqliteBackend:
 
     def _make_engine(self) -> Engine:
         engine = create_engine(
-            f"sqlite:///{self._path}",
+            URL.create("sqlite", database=str(self._path)),
             poolclass=QueuePool,
             pool_size=4,
             max_overflow=28,
