@@ -4,7 +4,8 @@ CompilerError
 ├── PlanError        a plan that cannot be executed or written as code
 ├── ValueAbsent      a plan met a recorded value without the part that it needs
 ├── CallFailed       a recorded call ended in an error
-└── Unrecorded       a plan asked for a call that nobody recorded
+├── Unrecorded       a plan asked for a call that nobody recorded
+└── Unspecifiable    a proposal or requirement that this engine cannot turn into a program
 """
 
 from __future__ import annotations
@@ -58,3 +59,14 @@ class Unrecorded(CompilerError):
 
     def __str__(self) -> str:
         return f"no recorded answer of {self.tool!r} for {self.arguments!r}"
+
+
+class Unspecifiable(CompilerError):
+    """This engine writes programs from mined plans; here there is none, or nothing recorded can be replayed."""
+
+    def __init__(self, skill: str, problem: str) -> None:
+        self.skill, self.problem = skill, problem
+        super().__init__(skill, problem)
+
+    def __str__(self) -> str:
+        return f"{self.skill}: {self.problem}"

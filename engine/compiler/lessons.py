@@ -1,0 +1,194 @@
+"""What failures teach: clusters of the same failure, and the advice that its recoveries agree on.
+
+The advice of a cluster is a short decision list. Each entry was learned from recoveries to which it applies, says so
+with its counts, and is withdrawn when the attempts that followed it failed too often or were refused by the user.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from instar.engine.compiler.changes import Change, ChangeKind, flat
+from instar.engine.compiler.comparison import Operation
+from instar.engine.compiler.recoveries import OF_FORM, Failure, failures_of
+from instar.engine.compiler.shell import command_text
+from instar.engine.documents import Support
+from instar.engine.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class LessonSettings:
+    """When recoveries agree well enough to be advised."""
+
+    min_tasks: int = 2
+    min_agreement: float = 0.5
+    """Share of the recoveries to which an advice applies that must show it."""
+    min_worked: float = 0.7
+    """Share of the attempts with this change that must have succeeded."""
+    max_advice: int = 2
+    min_repeats: int = 5
+    """Unchanged repeats that must all have failed before repeating is advised against."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A change to make, with the counts it rests on."""
+
+    change: Change
+    tasks: int
+    seen: int
+    """Recoveries that show the change."""
+    applicable: int
+    """Recoveries to which it applied."""
+    tried: int
+    """Attempts with this change, whatever came of them."""
+    worked: int
+    """Those of them that got past the error."""
+
+    @property
+    def holds(self) -> float:
+        """The share of attempts that succeeded."""
+        return self.worked / self.tried if self.tried else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The same failure of the same operation, over sessions."""
+
+    scope: str
+    operation: Operation
+    signature: str
+    failures: tuple[Failure, ...]
+    advice: tuple[Advice, ...]
+    withdrawn: tuple[Advice, ...]
+    futile_repeats: int
+    """Unchanged repeats that failed again, where no repeat ever worked."""
+
+    @property
+    def support(self) -> Support:
+        """In how many sessions and tasks it was seen, and how often."""
+        sessions = {failure.session.page_id for failure in self.failures}
+        tasks = {task_of(failure.session) for failure in self.failures}
+        return Support(sessions=len(sessions), tasks=len(tasks), calls=len(self.failures))
+
+    @property
+    def recovered(self) -> int:
+        """Failures that the same operation got past."""
+        return sum(failure.recovery is not None for failure in self.failures)
+
+    def advice_for(self, arguments: Mapping[str, JsonValue]) -> Advice | None:
+        """The first advice that applies to a call with these arguments."""
+        return next((advice for advice in self.advice if advice.change.applies(arguments)), None)
+
+    def lesson(self) -> str:
+        """The advice as one sentence with its counts; empty when there is none."""
+        if not self.advice:
+            return ""
+        parts = [
+            f"{advice.change.advice()} (got past it in {advice.worked} of {advice.tried} attempts)"
+            for advice in self.advice
+        ]
+        told = "; otherwise ".join(parts)
+        return f"{told[:1].upper()}{told[1:]}."
+
+
+def task_of(session: Session) -> tuple[str, str]:
+    """What counts as one task: equal task names of different projects are different tasks."""
+    return session.project, session.task
+
+
+def clusters(sessions: Iterable[Session], settings: LessonSettings = LessonSettings()) -> list[Cluster]:
+    """The failure clusters of sessions, the best supported first; the order of the sessions does not matter."""
+    groups: dict[tuple[str, Operation, str], list[Failure]] = defaultdict(list)
+    for session in sessions:
+        for failure in failures_of(session):
+            groups[_scope(failure), failure.operation, failure.signature].append(failure)
+    found = [
+        _cluster(scope, operation, signature, failures, settings)
+        for (scope, operation, signature), failures in groups.items()
+    ]
+    return sorted(
+        found,
+        key=lambda cluster: (
+            -cluster.support.tasks,
+            -len(cluster.failures),
+            cluster.scope,
+            cluster.operation.tool,
+            cluster.operation.head,
+            cluster.signature,
+        ),
+    )
+
+
+def _scope(failure: Failure) -> str:
+    """A project's own tools are compared within the project; shells and file tools are the same everywhere."""
+    call = failure.call
+    everywhere = command_text(call) is not None or {"path", "file_path"} & set(call.arguments)
+    return "" if everywhere else failure.session.project
+
+
+def _cluster(
+    scope: str, operation: Operation, signature: str, failures: Sequence[Failure], settings: LessonSettings
+) -> Cluster:
+    ordered = tuple(sorted(failures, key=lambda failure: (failure.session.page_id, failure.call.index)))
+    tried: Counter[Change] = Counter()
+    worked: Counter[Change] = Counter()
+    for failure in ordered:
+        for attempt in failure.attempts:
+            tried.update(set(attempt.changes))
+            if attempt.past:
+                worked.update(set(attempt.changes))
+    chosen: list[Advice] = []
+    withdrawn: list[Advice] = []
+    remaining = [failure for failure in ordered if failure.recovery is not None]
+    while remaining and len(chosen) < settings.max_advice:
+        candidates = _candidates(remaining, tried, worked, settings)
+        withdrawn += [advice for advice in candidates if advice.holds < settings.min_worked]
+        held = [advice for advice in candidates if advice.holds >= settings.min_worked]
+        if not held:
+            break
+        best = min(held, key=lambda advice: (not _mentioned(advice.change, signature), advice.change.rank))
+        chosen.append(best)
+        remaining = [failure for failure in remaining if not best.change.applies(failure.call.arguments)]
+    repeated = Change(ChangeKind.REPEATED)
+    futile = tried[repeated] if not worked[repeated] and tried[repeated] >= settings.min_repeats else 0
+    lost = {advice.change: advice for advice in withdrawn if advice.change not in {kept.change for kept in chosen}}
+    return Cluster(scope, operation, signature, ordered, tuple(chosen), tuple(lost.values()), futile)
+
+
+def _candidates(
+    failures: Sequence[Failure], tried: Counter[Change], worked: Counter[Change], settings: LessonSettings
+) -> list[Advice]:
+    showing: dict[Change, list[Failure]] = defaultdict(list)
+    for failure in failures:
+        for change in set(failure.recovery.changes if failure.recovery else ()):
+            showing[change].append(failure)
+    found: list[Advice] = []
+    for change in sorted(showing, key=lambda change: change.rank):
+        shown = showing[change]
+        tasks = {task_of(failure.session) for failure in shown}
+        if len(tasks) < settings.min_tasks or not _general(change, shown):
+            continue
+        applicable = sum(change.applies(failure.call.arguments) for failure in failures)
+        if applicable and len(shown) / applicable >= settings.min_agreement:
+            found.append(Advice(change, len(tasks), len(shown), applicable, tried[change], worked[change]))
+    return found
+
+
+def _mentioned(change: Change, signature: str) -> bool:
+    """Whether the error speaks of the argument that was changed."""
+    name = re.split(r"[.\[]", change.argument.replace("[]", ""))[-1] if change.argument else ""
+    return len(name) > 2 and name in signature
+
+
+def _general(change: Change, failures: Sequence[Failure]) -> bool:
+    """A change of form must have been made on more than one value: otherwise it is that value's story."""
+    if change.kind not in OF_FORM:
+        return True
+    values = {str(flat(failure.call.arguments).get(change.argument)) for failure in failures}
+    return len(values) >= 2 or change.kind in {ChangeKind.RETYPED, ChangeKind.RESPELLED}

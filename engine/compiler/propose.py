@@ -1,0 +1,189 @@
+"""From patterns to proposals: few, ranked, routed to the skills that exist, each with what speaks against it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from instar.engine.compiler.effects import CODING_AGENT_READS, CODING_AGENT_WRITES
+from instar.engine.compiler.lessons import Cluster
+from instar.engine.compiler.need import Need, need_of
+from instar.engine.compiler.wording import listed, skill_name, subjects, title_of
+from instar.engine.documents import (
+    Abstention,
+    Catalogue,
+    CatalogueEntry,
+    Pattern,
+    Plan,
+    Proposal,
+    ProposalAction,
+    Window,
+)
+
+EVIDENCE = 40
+"""Evidence pages a proposal cites at most."""
+THIN_TASKS = 5
+CHANCE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalSettings:
+    """How many proposals a reflection makes, and what a pattern must promise."""
+
+    limit: int = 5
+    min_turns_saved: float = 0.5
+    """Turns saved per use below which a skill is not worth a review."""
+    min_need: float = 0.2
+    """Lower bound of the share of first calls after which it was needed."""
+
+
+def shape_of(plan: Plan) -> str:
+    """What a plan does, without the evidence for it: equal shapes are the same program."""
+    nodes = [
+        [
+            node.tool,
+            node.optional,
+            node.switch,
+            {key: value.model_dump() for key, value in sorted(node.arguments.items())},
+        ]
+        for node in plan.nodes
+    ]
+    inputs = sorted(
+        [parameter.name, json.dumps(parameter.json_schema, sort_keys=True)] for parameter in plan.parameters
+    )
+    return hashlib.sha256(json.dumps([nodes, inputs], sort_keys=True).encode()).hexdigest()
+
+
+def akin(left: Plan, right: Plan) -> bool:
+    """Whether two plans are versions of one skill: the same first tool, and most of the tools in common."""
+    ours, theirs = {node.tool for node in left.nodes}, {node.tool for node in right.nodes}
+    return left.nodes[0].tool == right.nodes[0].tool and 2 * len(ours & theirs) > len(ours | theirs)
+
+
+def propose(
+    patterns: Sequence[Pattern],
+    clusters: Sequence[Cluster],
+    window: Window,
+    catalogue: Catalogue,
+    settings: ProposalSettings,
+) -> tuple[list[Proposal], list[Abstention]]:
+    """At most `settings.limit` proposals, the most turns saved first, and why the other patterns are not among them.
+
+    What exists is not proposed again; what exists and differs by now is to be improved under its own name.
+    """
+    proposals: list[Proposal] = []
+    abstentions: list[Abstention] = []
+    taken = {entry.name for entry in catalogue.entries}
+    ranked = sorted(patterns, key=lambda pattern: (-expected_turns(pattern), pattern.id))
+    for pattern in ranked:
+        title = title_of(pattern.plan)
+        existing = _existing(pattern.plan, catalogue)
+        need = need_of(pattern, window.sessions)
+        hosted = sorted({node.tool for node in pattern.plan.nodes} & (CODING_AGENT_READS | CODING_AGENT_WRITES))
+        if hosted:
+            reason = f"{listed(hosted)} belong to the agent's host; a skill cannot be given them"
+        elif need.interval[0] < settings.min_need:
+            reason = (
+                f"needed after {need.needed} of {need.opportunities} first calls: too few to fetch it beforehand "
+                f"(95 % interval from {need.interval[0]:.0%})"
+            )
+        elif pattern.turns_saved < settings.min_turns_saved:
+            reason = f"saves {pattern.turns_saved:.1f} turns per use; {settings.min_turns_saved:g} are asked for"
+        elif existing is not None and (not existing.own or _same(existing, pattern.plan)):
+            where = "" if existing.own else " in the agent's host"
+            reason = f"exists as {existing.name} {existing.version}{where}".rstrip()
+        elif len(proposals) >= settings.limit:
+            reason = f"{settings.limit} better ones are proposed; this would save {expected_turns(pattern):.0f} turns"
+        else:
+            name = existing.name if existing else skill_name(pattern.plan, taken)
+            taken.add(name)
+            titled = _Titled(pattern, name, title, need, existing)
+            proposals.append(_proposal(titled, window, _against(pattern, need, clusters)))
+            continue
+        abstentions.append(Abstention(what=f"{title} ({pattern.project})", reason=reason))
+    return proposals, abstentions
+
+
+def expected_turns(pattern: Pattern) -> float:
+    """Turns that would have been saved over the window."""
+    return pattern.turns_saved * pattern.support.calls
+
+
+def _existing(plan: Plan, catalogue: Catalogue) -> CatalogueEntry | None:
+    tools = {node.tool for node in plan.nodes}
+    for entry in sorted(catalogue.entries, key=lambda entry: (not entry.own, entry.name)):
+        if entry.plan is not None and (shape_of(entry.plan) == shape_of(plan) or akin(entry.plan, plan)):
+            return entry
+        if entry.plan is None and len(tools) > 1 and tools <= set(entry.tools):
+            return entry
+    return None
+
+
+def _same(entry: CatalogueEntry, plan: Plan) -> bool:
+    return entry.plan is None or shape_of(entry.plan) == shape_of(plan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Titled:
+    pattern: Pattern
+    name: str
+    title: str
+    need: Need
+    existing: CatalogueEntry | None
+
+
+def _proposal(titled: _Titled, window: Window, against: list[str]) -> Proposal:
+    pattern, name, existing = titled.pattern, titled.name, titled.existing
+    action = ProposalAction.IMPROVE if existing else ProposalAction.NEW
+    tools = list(dict.fromkeys(node.tool for node in pattern.plan.nodes))
+    seen = f"{pattern.support.sessions} sessions of {pattern.support.tasks} tasks"
+    summary = (
+        f"One call for {listed(subjects(pattern.plan) or [titled.title])}: what takes {listed(tools)} one after "
+        f"the other today. Seen in {seen}; each use saves {pattern.turns_saved:.1f} turns on average."
+    )
+    if existing:
+        summary = f"{existing.name} {existing.version} does something else than what recurs now. {summary}"
+    content = json.dumps([action, name, pattern.model_dump(mode="json"), window.scope], sort_keys=True)
+    mined = {page.rsplit(".", 1)[0] for page in pattern.evidence}
+    return Proposal(
+        id=f"proposal-{hashlib.sha256(content.encode()).hexdigest()[:16]}",
+        action=action,
+        skill=name,
+        title=titled.title,
+        summary=summary,
+        support=pattern.support,
+        evidence=pattern.evidence[:EVIDENCE],
+        expected_turns_saved=round(expected_turns(pattern), 2),
+        against=against,
+        plan=pattern.plan,
+        project=pattern.project,
+        memories=sorted(memory.id for memory in window.memories if memory.session in mined)[:EVIDENCE],
+    )
+
+
+def _against(pattern: Pattern, need: Need, clusters: Sequence[Cluster]) -> list[str]:
+    """What a reviewer should weigh: unneeded calls, thin evidence, chance, failures."""
+    found: list[str] = []
+    low, high = need.interval
+    if need.opportunities > need.needed:
+        found.append(
+            f"Of {need.opportunities} sessions that made the first call {need.opportunities - need.needed} did not "
+            f"go on: used every time, only {need.share:.0%} of the uses were needed (95 % interval {low:.0%} to "
+            f"{high:.0%})."
+        )
+    if pattern.support.tasks < THIN_TASKS:
+        found.append(f"Only {pattern.support.tasks} distinct tasks show it.")
+    worst = max(pattern.plan.nodes, key=lambda node: node.null_rate)
+    if worst.null_rate > CHANCE:
+        found.append(
+            f"The link of {worst.tool} also holds by chance, against another task, in {worst.null_rate:.0%}."
+        )
+    if need.failed:
+        found.append(f"{need.failed} of the sessions that show it ended in a failed task.")
+    tools = {node.tool for node in pattern.plan.nodes}
+    for cluster in clusters:
+        if cluster.operation.tool in tools and cluster.scope in {"", pattern.project} and len(cluster.failures) > 1:
+            found.append(f"{cluster.operation.tool} failed {len(cluster.failures)} times: “{cluster.signature}”.")
+    return found[:6]

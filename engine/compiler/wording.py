@@ -1,0 +1,100 @@
+"""Words for a plan: what it is called, what it is about, when it fits; the same for the same plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from instar.engine.compiler.naming import words
+from instar.engine.compiler.plans import axes_of, defaults
+from instar.engine.documents import Plan, PlanNode, PlanParameter
+
+MAX_NAME = 64
+_VAGUE = frozenset(
+    [
+        "detail",
+        "details",
+        "info",
+        "information",
+        "data",
+        "record",
+        "records",
+        "id",
+        "ids",
+        "list",
+        "result",
+        "results",
+        "value",
+        "number",
+    ]
+)
+
+
+def subjects(plan: Plan) -> list[str]:
+    """What the nodes are about, in order and each once: "user", "reservations" (plural where the node loops)."""
+    axes = axes_of(plan)
+    found: dict[str, str] = {}
+    for node in plan.nodes:
+        noun = _noun(node)
+        if noun and (noun not in found or axes[node.name]):
+            found[noun] = plural(noun) if axes[node.name] else noun
+    return list(found.values())
+
+
+def title_of(plan: Plan) -> str:
+    """A short title: "User with reservations"."""
+    nouns = subjects(plan) or [plan.nodes[0].tool]
+    rest = f" with {listed(nouns[1:])}" if len(nouns) > 1 else f" by {listed([spoken(p.name) for p in given(plan)])}"
+    return _capital(f"{nouns[0]}{rest}" if len(nouns) > 1 or given(plan) else nouns[0])
+
+
+def skill_name(plan: Plan, taken: Collection[str] = ()) -> str:
+    """A name that says the situation: `user-with-reservations`; longer, then numbered, while another one has it."""
+    nouns = subjects(plan) or [plan.nodes[0].tool]
+    inputs = "-".join(["by", *(p.name.removesuffix("_value") for p in given(plan))]) if given(plan) else ""
+    short = f"{nouns[0]}-with-{'-and-'.join(nouns[1:])}" if len(nouns) > 1 else f"{nouns[0]}-{inputs}"
+    for wanted in (short, f"{short}-{inputs}"):
+        name = _slug(wanted)
+        if name not in taken:
+            return name
+    return next(name for number in range(2, 10_000) if (name := f"{_slug(short)[:58]}-{number}") not in taken)
+
+
+def given(plan: Plan) -> list[PlanParameter]:
+    """The parameters that must be given."""
+    optional = defaults(plan)
+    return [parameter for parameter in plan.parameters if parameter.name not in optional]
+
+
+def spoken(name: str) -> str:
+    """A name as words: `user_id` → "user id"."""
+    return " ".join(words(name.removesuffix("_value"))) or name
+
+
+def listed(items: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return f"{', '.join(items[:-1])} and {items[-1]}" if len(items) > 1 else "".join(items)
+
+
+def plural(noun: str) -> str:
+    """The plural of an English noun by its ending."""
+    if re.search(r"[^aeiou]y$", noun):
+        return f"{noun[:-1]}ies"
+    if re.search(r"(s|x|ch|sh)$", noun):
+        return noun if noun.endswith("s") and not noun.endswith("ss") else f"{noun}es"
+    return f"{noun}s"
+
+
+def _noun(node: PlanNode) -> str:
+    parts = [word for word in re.sub(r"_?\d+$", "", node.name).split("_") if word not in _VAGUE]
+    return " ".join(parts)
+
+
+def _slug(text: str) -> str:
+    ascii_only = text.encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", ascii_only).strip("-")
+    return slug[:MAX_NAME].strip("-") or "skill"
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
