@@ -29,6 +29,7 @@ def prefect_environment(home: Path, address: str | None = None) -> dict[str, str
     variables = {
         "PREFECT_HOME": str(prefect),
         "PREFECT_PROFILES_PATH": str(prefect / "profiles.toml"),
+        "PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(prefect / "storage"),
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         # The UI is unpacked at the first start, by default into the installed package.
         "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(prefect / "ui"),

@@ -15,7 +15,7 @@ ADDRESS = "http://127.0.0.1:4211"
 def test_everything_prefect_writes_is_under_the_home() -> None:
     variables = prefect_environment(HOME, ADDRESS)
     paths = {name: value for name, value in variables.items() if value.startswith("/")}
-    assert {"PREFECT_HOME", "PREFECT_PROFILES_PATH", "PREFECT_SERVER_UI_STATIC_DIRECTORY"} == set(paths)
+    assert {"PREFECT_HOME", "PREFECT_PROFILES_PATH", "PREFECT_RESULTS_LOCAL_STORAGE_PATH"} < set(paths)
     assert all(Path(value).is_relative_to(HOME / "prefect") for value in paths.values())
 
 

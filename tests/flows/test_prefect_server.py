@@ -27,7 +27,7 @@ from instar.flows.environment import adopt_environment
 adopt_environment(Path(sys.argv[1]), sys.argv[2])
 from prefect import flow, get_run_logger, runtime
 from prefect.utilities.urls import url_for
-@flow(flow_run_name="a first moult")
+@flow(flow_run_name="a first moult", persist_result=True)
 async def moult():
     get_run_logger().info("the old skin is off")
     return runtime.flow_run.id, url_for("flow-run", obj_id=runtime.flow_run.id)
@@ -61,7 +61,9 @@ def test_a_flow_runs_against_the_server_whatever_prefect_the_user_has(
         f'active = "mine"\n[profiles.mine]\nPREFECT_API_URL = "{dead}"\nPREFECT_API_KEY = "secret"\n'
     )
     (project / ".env").write_text(f"PREFECT_API_URL={dead}\nPREFECT_PROFILES_PATH={user}/.prefect/profiles.toml\n")
-    (project / "prefect.toml").write_text(f'home = "{user}/.prefect"\n[api]\nurl = "{dead}"\n')
+    (project / "prefect.toml").write_text(
+        f'home = "{user}/.prefect"\n[api]\nurl = "{dead}"\n[results]\nlocal_storage_path = "{user}/results"\n'
+    )
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     finished = subprocess.run(
         [sys.executable, "-c", FLOW, str(server.home), running.address],
@@ -83,6 +85,7 @@ def test_a_flow_runs_against_the_server_whatever_prefect_the_user_has(
     assert finished.returncode == 0, finished.stderr
     assert finished.stderr == "", "a run that goes well is silent"
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert list((server.home / "prefect" / "storage").iterdir())
     run, page = finished.stdout.split()
     status, answer, _ = request(running, "GET", f"/api/flow_runs/{run}")
     assert status == 200
@@ -198,7 +201,9 @@ def test_the_server_comes_back_with_its_runs_after_being_killed_and_leaves_nothi
     assert left_over(server.home) == [found.pid], "it survives the processes that started it"
     assert request(found, "GET", f"/api/flows/name/{name}")[0] == 200
     assert found.address == running.address, "links to runs stay valid"
-    written = {path for path in server.home.rglob("*") if path.is_file() and "ui" not in path.parts}
+    assert (server.home / "prefect").stat().st_mode & 0o77 == 0, "runs of other processes write there too"
+    others = {"ui", "storage"}
+    written = {path for path in server.home.rglob("*") if path.is_file() and not others & set(path.parts)}
     assert {path.relative_to(server.home).as_posix(): oct(path.stat().st_mode & 0o77) for path in written} == {
         path.relative_to(server.home).as_posix(): "0o0" for path in written
     }
