@@ -123,6 +123,8 @@ class Daemon:
             while self.alive() and time.monotonic() < deadline:
                 time.sleep(POLL)
             if not self.alive():
+                if pid is not None:
+                    _signal_group(pid, signal.SIGKILL)  # whatever it started and did not end itself
                 return True
         raise CannotEnd(self.pid(), f"{self.lock} is still held; end it by hand")
 

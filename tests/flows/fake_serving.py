@@ -2,7 +2,7 @@
 
 `python fake_serving.py MODE LOCK`: answers like a server of ours (`answers`), only after a while (`slow`), not at all
 (`silent`), as a stranger (`stranger`), ends while starting (`ends`), cannot even detach (`broken`); `family` also
-starts a child, `stubborn` ignores SIGTERM.
+starts children that ignore SIGTERM, `stubborn` ignores SIGTERM.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
     if MODE == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if MODE == "family":
-        subprocess.Popen(["sleep", "600"])
+        subprocess.Popen(["sh", "-c", "trap '' TERM; sleep 600 & wait"])
     Handler.token = "another" if MODE == "stranger" else given["token"]
     listener = socket.socket(fileno=given["socket"])
     server = http.server.HTTPServer(listener.getsockname(), Handler, bind_and_activate=False)

@@ -281,7 +281,7 @@ def test_a_server_that_hangs_is_replaced(fake: Fake, left_over: LeftOver) -> Non
 
 def test_stop_ends_what_the_server_started(fake: Fake, left_over: LeftOver) -> None:
     pid = fake("family").start().pid
-    assert len(left_over(fake().home)) == 2
+    wait_until(lambda: len(left_over(fake().home)) == 3)
     assert fake().stop() is True
     wait_until(lambda: left_over(fake().home) == [])
     assert not Path(f"/proc/{pid}").exists() or "zombie" in Path(f"/proc/{pid}/status").read_text()
