@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from instar.sandbox.folds import Fold
 from instar.sandbox.gates.candidate import Candidate
 from instar.sandbox.gates.judgement import Judgement, failed, incomplete, passed
-from instar.sandbox.gates.play import Outcome, Played, Turn, play_all
+from instar.sandbox.gates.play import CASE_LIMITS, Outcome, Played, Turn, play_all
 from instar.sandbox.gates.policy import policy
-from instar.sandbox.protocol import Sandbox
+from instar.sandbox.protocol import Limits, Sandbox
 from instar.sandbox.report import Finding, Verdict
 from instar.skills.errors import ManifestRefused, PackageRefused
 from instar.skills.package import Package, parse_manifest
@@ -19,7 +19,7 @@ MAX_HELD_OUT = 300
 """Hold-outs beyond this many are not played; the counts say so."""
 
 
-def replay(candidate: Candidate, folds: Sequence[Fold], sandbox: Sandbox) -> Judgement:
+def replay(candidate: Candidate, folds: Sequence[Fold], sandbox: Sandbox, limits: Limits = CASE_LIMITS) -> Judgement:
     """Every case of the package exactly; of the hold-outs none wrong and, where there are any, at least one exact.
 
     Raises:
@@ -28,7 +28,7 @@ def replay(candidate: Candidate, folds: Sequence[Fold], sandbox: Sandbox) -> Jud
     own = [Turn(candidate.files, candidate.grants, case) for case in candidate.cases.values()]
     held_out, findings, unclear = _held_out(folds)
     skipped = max(0, len(held_out) - MAX_HELD_OUT)
-    played = list(play_all(sandbox, [*own, *held_out[:MAX_HELD_OUT]]))
+    played = list(play_all(sandbox, [*own, *held_out[:MAX_HELD_OUT]], limits))
     mine, theirs = played[: len(own)], played[len(own) :]
     findings += [
         _finding(path, one)

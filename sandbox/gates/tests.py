@@ -69,7 +69,7 @@ class _Report:
         return None
 
 
-def tests(candidate: Candidate, sandbox: Sandbox) -> Judgement:
+def tests(candidate: Candidate, sandbox: Sandbox, limits: Limits = PYTEST_LIMITS) -> Judgement:
     """Judge the package's tests.
 
     Raises:
@@ -79,13 +79,13 @@ def tests(candidate: Candidate, sandbox: Sandbox) -> Judgement:
         expected = expected_nodes(candidate.files)
     except ShapeRefused as refused:
         return failed(f"the tests are not of the expected shape: {refused}", [refused.finding])
-    report, job = _run(sandbox, candidate.files, len(expected))
+    report, job = _run(sandbox, candidate.files, len(expected), limits)
     findings = [*_broken_run(report, job), *_nodes(report, expected)]
     passed_nodes = sum(1 for _, when, outcome, _ in report.phases if when == "call" and outcome == "passed")
     counts = {"expected": len(expected), "passed": min(passed_nodes, len(expected))}
     if findings:
         return failed(findings[0].message, findings, counts)
-    control, control_job = _run(sandbox, _with_other_expectations(candidate), len(expected))
+    control, control_job = _run(sandbox, _with_other_expectations(candidate), len(expected), limits)
     cases = [node for node in expected if "::test_case[" in node]
     findings = [*_broken_run(control, control_job, code=1), *_undisturbed(control, cases)]
     if findings:
@@ -115,7 +115,7 @@ def altered(value: JsonValue) -> JsonValue:
     return changed
 
 
-def _run(sandbox: Sandbox, package: Mapping[str, bytes], nodes: int) -> tuple[_Report, JobResult]:
+def _run(sandbox: Sandbox, package: Mapping[str, bytes], nodes: int, limits: Limits) -> tuple[_Report, JobResult]:
     report = _Report(secrets.token_hex(16))
     grants = {name: GrantedTool(name=name, why="reports to the gate", effect="read") for name in _TOOLS}
     opening: dict[str, JsonValue] = {"token": report.token, "arguments": list(_ARGUMENTS)}
@@ -123,7 +123,7 @@ def _run(sandbox: Sandbox, package: Mapping[str, bytes], nodes: int) -> tuple[_R
     job = Job(
         files={"tests.py": inside, "pytest.ini": _INI, **{f"package/{path}": data for path, data in package.items()}},
         argv=("python", "/work/tests.py"),
-        limits=PYTEST_LIMITS,
+        limits=limits,
         broker=Broker(grants, report, BrokerLimits(calls=nodes * len(_PHASES) + 20), opening),
         toolkits=("pytest",),
         environment={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
