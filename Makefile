@@ -26,7 +26,7 @@ $(INSTALLED): pyproject.toml requirements/lock.txt requirements/environments.txt
 	touch $@
 
 demo: setup ## the main job on the sample sessions: sessions in, a tested skill out
-	$(BIN)/instar demo
+	$(BIN)/instar evolve examples/order_desk/sessions --tools examples/order_desk/tools.toml
 
 test: setup ## everything that passes in minutes
 	$(BIN)/python -m pytest -m "not soak"

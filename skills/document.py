@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
+from skills_ref.parser import parse_frontmatter
 
 SHORT_DESCRIPTION = 160
 """Bytes that the strictest known hosts show; the format itself allows `MAX_DESCRIPTION`."""
@@ -90,6 +91,12 @@ def describe(description: str, when_to_use: Sequence[str]) -> str:
             kept = longer
         does = kept
     return does if len(does) <= MAX_DESCRIPTION else does[: MAX_DESCRIPTION - 3].rstrip() + "..."
+
+
+def description_of(skill_md: str) -> str:
+    """The description in the frontmatter of a SKILL.md that the format gate passed."""
+    frontmatter, _ = parse_frontmatter(skill_md)
+    return str(frontmatter["description"])
 
 
 def example_command(name: str, input_schema: Mapping[str, JsonValue]) -> str:

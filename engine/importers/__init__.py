@@ -3,5 +3,16 @@
 from instar.engine.importers.errors import ImporterError, SourceError
 from instar.engine.importers.records import Imported, ImportLimits, Skipped
 from instar.engine.importers.sources import FORMATS, detect, read_sources
+from instar.engine.importers.walk import check_sources
 
-__all__ = ["FORMATS", "ImportLimits", "Imported", "ImporterError", "Skipped", "SourceError", "detect", "read_sources"]
+__all__ = [
+    "FORMATS",
+    "ImportLimits",
+    "Imported",
+    "ImporterError",
+    "Skipped",
+    "SourceError",
+    "check_sources",
+    "detect",
+    "read_sources",
+]

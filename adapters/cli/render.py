@@ -1,0 +1,190 @@
+"""How results look on a terminal. Every cell may hold a stranger's text and goes through `safe`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.text import Text
+
+from instar.adapters.cli.output import safe, table
+from instar.core.build import Built
+from instar.core.ingest import IngestReport
+from instar.core.lineage import CODE, Lineage
+from instar.core.reviews import Review
+from instar.engine.documents import Draft, Prd, Proposal, Reflection
+from instar.prompts import render as template
+from instar.sandbox.report import GateReport, Verdict
+
+if TYPE_CHECKING:
+    from instar.flows.evolve import Evolved
+    from instar.flows.start import Place
+
+SHOWN = 8
+_STYLE = {Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.INCOMPLETE: "yellow"}
+
+
+def evolved(out: Console, result: Evolved, place: Place) -> None:
+    """The whole chain, from the funnel to where the reviews wait."""
+    funnel(out, result.ingest)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in result.distill.kinds.items())
+    line(out, f"\nMemories: {result.distill.memories} new from {result.distill.sessions} sessions" + _of(kinds))
+    reflection(out, result.reflection)
+    for built in result.drafts:
+        draft(out, built)
+    waiting = [built for built in result.drafts if built.review]
+    out.print()
+    for built in waiting:
+        line(out, f"Review waits: {built.review}", style="bold")
+        line(out, f"  instar review show {built.review}")
+        line(out, f"  instar review approve {built.review} --by NAME")
+        line(out, f"  instar skills run {built.skill} --help")
+    if not waiting:
+        line(out, "No draft waits for review.")
+    line(out, f"\nRun: {place.run}\nThe Prefect server at {place.server} keeps running; `instar down` stops it.")
+
+
+def funnel(out: Console, report: IngestReport) -> None:
+    """From files to evidence, with what was left behind and why."""
+    line(out, "Sessions", style="bold")
+    line(
+        out,
+        f"  {report.sessions} read: {report.new} new, {report.grown} grown, {report.revised} revised, "
+        f"{report.unchanged} unchanged"
+        + (f", {report.shorter} shorter than stored (kept)" if report.shorter else ""),
+    )
+    line(
+        out,
+        f"  {report.steps} steps, {report.calls} tool calls, {report.errors} errors, {report.refusals} refused by a "
+        f"person, {report.redacted} secrets redacted",
+    )
+    for title, counts in (("projects", report.projects), ("formats", report.formats), ("origins", report.origins)):
+        line(out, f"  {title}: {_listed(counts)}")
+    if report.skipped:
+        line(out, f"  {report.skipped} skipped:")
+        for skip in report.skips[:SHOWN]:
+            line(out, f"    {skip.source} {skip.position}: {skip.reason}")
+        if report.skipped > SHOWN:
+            line(out, f"    … and {report.skipped - SHOWN} more (--json lists them)")
+
+
+def reflection(out: Console, report: Reflection) -> None:
+    """What recurs, what fails, what is proposed and what is not."""
+    left = f"; left out: {_listed(report.left_out)}" if report.left_out else ""
+    line(out, f"\nReflection on {report.sessions} sessions, {report.tasks} tasks, {report.calls} calls{left}")
+    if report.patterns:
+        rows = [
+            (p.title, p.project, p.support.sessions, p.support.tasks, f"{p.turns_saved:.1f}")
+            for p in report.patterns[:SHOWN]
+        ]
+        columns = ("recurring pattern", "project", "sessions", "tasks", "turns saved each")
+        out.print(table("Patterns", columns, rows, numeric=(2, 3, 4)))
+    if report.failure_clusters:
+        shown = report.failure_clusters[:SHOWN]
+        failures = [(f.tool, f.signature[:60], f.support.calls, f.recovered, f.lesson) for f in shown]
+        out.print(table("Failures", ("tool", "error", "seen", "recovered", "lesson"), failures, numeric=(2, 3)))
+    if report.commands:
+        recurring = [
+            (c.category, c.command, c.support.sessions, f"{c.succeeded}/{c.support.calls}")
+            for c in report.commands[:SHOWN]
+        ]
+        out.print(table("Commands", ("kind", "command", "sessions", "succeeded"), recurring, numeric=(2, 3)))
+    for proposal in report.proposals:
+        _proposal(out, proposal)
+    if report.abstentions:
+        line(out, "Not proposed:")
+        for abstention in report.abstentions[:SHOWN]:
+            line(out, f"  {abstention.what}: {abstention.reason}")
+    if not report.proposals:
+        line(out, "Nothing to propose: no pattern has enough support.")
+
+
+def draft(out: Console, built: Built) -> None:
+    """A draft with its gates and their times."""
+    out.print()
+    line(out, f"Draft {built.skill} {built.version}  {built.digest[:19]}…", style="bold")
+    gates(out, built.report)
+    if built.verdict is Verdict.INCOMPLETE:
+        line(out, "  Could not be evaluated; this is not a rejection. Running again evaluates it anew.")
+
+
+def gates(out: Console, report: GateReport) -> None:
+    """The gate table, then every finding that speaks against the draft."""
+    rows: list[Sequence[object]] = [
+        (r.gate, Text(r.verdict.value, style=_STYLE[r.verdict]), f"{r.seconds:.2f} s", r.summary)
+        for r in report.results
+    ]
+    out.print(table("", ("gate", "verdict", "time", ""), rows, numeric=(2,)))
+    for result in report.results:
+        for finding in result.findings[:SHOWN]:
+            where = f"{finding.file}:{finding.line} " if finding.file else ""
+            line(out, f"  {result.gate}: {where}{finding.message}")
+    line(out, f"  risk {report.risk}; isolation: {', '.join(report.isolation)}")
+
+
+def for_decision(out: Console, review: Review, candidate: Draft, prd: Prd, report: GateReport) -> None:
+    """Everything a person reads before deciding."""
+    line(out, f"Review {review.id}: {review.state.value}", style="bold")
+    line(out, f"{review.digest}   opened {review.opened_at}")
+    if review.decision is not None:
+        decision = review.decision
+        line(out, f"decided: {decision.kind.value} by {decision.by} at {decision.at} {decision.comment}")
+    out.print(safe(template("prd.md.j2", prd=prd)), markup=False)
+    code = safe(candidate.files[CODE])
+    line(out, CODE, style="bold")
+    if out.is_terminal:
+        out.print(Syntax(code, "python", line_numbers=True, word_wrap=True))
+    else:
+        out.print(code, markup=False, soft_wrap=True)
+    gates(out, report)
+
+
+def lineage(out: Console, traced: Lineage) -> None:
+    """From lines of code to session steps."""
+    line(
+        out, f"{traced.skill} {traced.version}  {traced.digest[:19]}…  approved by {traced.decided_by}", style="bold"
+    )
+    line(out, f"review {traced.review}\ndraft {traced.draft}\nrequirement {traced.prd}\nproposal {traced.proposal}")
+    line(out, f"purpose: {traced.purpose}")
+    for source in traced.lines:
+        line(out, f"\n{source.file}:{source.first_line}-{source.last_line}  ({source.node})", style="bold")
+        line(out, source.code)
+        line(out, f"  rests on {source.evidence} session steps, for example:")
+        for step in source.steps:
+            line(out, f"    {step.page}  {step.source}  task {step.task}\n      {step.step}")
+    if traced.memories:
+        line(out, "\nMemories that cite these steps:", style="bold")
+        for memory in traced.memories[:SHOWN]:
+            line(out, f"  {memory.page}  {memory.statement}")
+    line(out, f"\n{traced.sessions} sessions in all")
+
+
+def line(out: Console, text: str, *, style: str = "") -> None:
+    """One line of untrusted text."""
+    out.print(Text(safe(text), style=style), soft_wrap=True)
+
+
+def _proposal(out: Console, proposal: Proposal) -> None:
+    out.print()
+    line(out, f"Proposal: {proposal.action.value} {proposal.skill} — {proposal.title}", style="bold")
+    line(out, f"  {proposal.summary}")
+    support = proposal.support
+    line(
+        out,
+        f"  support: {support.sessions} sessions, {support.tasks} distinct tasks, {support.calls} calls; "
+        f"would have saved {proposal.expected_turns_saved:.0f} turns",
+    )
+    for objection in proposal.against:
+        line(out, f"  against: {objection}")
+    line(out, f"  evidence: {', '.join(proposal.evidence[:3])}" + (" …" if len(proposal.evidence) > 3 else ""))
+
+
+def _listed(counts: dict[str, int]) -> str:
+    shown = [f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1])]
+    return ", ".join(shown[:SHOWN]) + (" …" if len(shown) > SHOWN else "")
+
+
+def _of(kinds: str) -> str:
+    return f" ({kinds})" if kinds else ""

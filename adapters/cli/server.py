@@ -1,0 +1,75 @@
+"""`instar up`, `down`, `status`, `prefect`: the Prefect server of a home."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from instar.adapters.cli.options import AsJson, opened, settings_of
+from instar.adapters.cli.output import console, emit_json
+from instar.core.reviews import ReviewState, list_reviews
+from instar.core.runtime import prepare_home
+from instar.flows.server import Server, ServerInfo, run_prefect
+
+ANY = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(up)
+    app.command()(down)
+    app.command()(status)
+    app.command(context_settings=ANY)(prefect)
+
+
+def up(
+    context: typer.Context,
+    port: Annotated[int | None, typer.Option("--port", help="A free one is found by default.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Start the Prefect server of this home, unless it runs already."""
+    settings = settings_of(context)
+    prepare_home(settings)
+    info = Server(settings.home).start(port=port)
+    _show(info, as_json=as_json)
+    return 0
+
+
+def down(context: typer.Context, as_json: AsJson = False) -> int:
+    """Stop the Prefect server of this home."""
+    stopped = Server(settings_of(context).home).stop()
+    if as_json:
+        emit_json({"stopped": stopped})
+    else:
+        console().print("Stopped." if stopped else "No server was running.")
+    return 0
+
+
+def status(context: typer.Context, as_json: AsJson = False) -> int:
+    """Show what runs and what waits for a person. Exit code 3 when no server answers."""
+    settings = settings_of(context)
+    server = Server(settings.home).status()
+    with opened(context) as rt:
+        pending = [review.id for review in list_reviews(rt) if review.state is ReviewState.PENDING]
+    if as_json:
+        address = None if server.info is None else server.info.address
+        emit_json({"server": address, "state": server.state, "log": str(server.log), "pending_reviews": pending})
+    else:
+        out = console()
+        where = "`instar up` starts it" if server.info is None else server.info.address
+        out.print(f"server: {server.state} ({where})", markup=False)
+        out.print(f"reviews that wait: {', '.join(pending) or 'none'}", markup=False, soft_wrap=True)
+    return 0 if server.info is not None else 3
+
+
+def prefect(context: typer.Context) -> int:
+    """Run a `prefect` command against the server of this home, for example `instar prefect flow-run ls`."""
+    return run_prefect(settings_of(context).home, context.args)
+
+
+def _show(info: ServerInfo, *, as_json: bool) -> None:
+    if as_json:
+        emit_json({"server": info.address, "pid": info.pid})
+    else:
+        console().print(f"{info.address}   (pid {info.pid}; `instar down` stops it)", markup=False)

