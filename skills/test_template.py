@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+LINE_LENGTH = 118
+"""The line length that the lint gate formats for."""
+
 TEST_SKILL = '''"""Replays every recorded case of this package; needs nothing but the package and its cases."""
 
 import importlib.util
@@ -63,8 +66,9 @@ def test_case(path):
 
 
 def direct_run_notice(name: str) -> str:
-    """The last lines of `scripts/skill.py`: run directly, it only says how it is run."""
-    return (
-        'if __name__ == "__main__":\n'
-        f'    raise SystemExit("This skill runs through Instar: instar skills run {name} --arg key=value")\n'
-    )
+    """The last lines of `scripts/skill.py`: run directly, it only says how it is run; formatted already."""
+    text = f'"This skill runs through Instar: instar skills run {name} --arg key=value"'
+    line = f"    raise SystemExit({text})"
+    if len(line) > LINE_LENGTH:
+        line = f"    raise SystemExit(\n        {text}\n    )"
+    return f'if __name__ == "__main__":\n{line}\n'
