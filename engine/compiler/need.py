@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from instar.engine.compiler.cases import entries
+from instar.engine.compiler.uses import entries
 from instar.engine.documents import Pattern
 from instar.engine.session import OutcomeStatus, ResultStatus, Session
 
