@@ -1,8 +1,8 @@
 """Reads `openai-chat`: sessions as OpenAI chat messages, with what our own recorders add.
 
-`{"messages": […], "tools": […]?, "id"?, "task"?, "project"?, "outcome"? | "reward"? | "success"?}` as one document,
-as JSON Lines or as an array; or a bare array of messages. Without an `id` the key is made from the content; without
-a `task` the task is the user's first words; without a `project` it is "".
+`{"messages": […], "tools": […]?, "id"?, "task"?, "project"?, "outcome"? | "reward"? | "success"?, "started_at"?,
+"origin"?}` as one document, as JSON Lines or as an array; or a bare array of messages. Without an `id` the key is made
+from the content; without a `task` the task is the user's first words; without a `project` it is "".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from instar.engine.importers.chat import is_message, read_messages, read_outcome, read_schemas
 from instar.engine.importers.errors import MalformedRecord
-from instar.engine.importers.jsontext import mapping, sequence, text_field
+from instar.engine.importers.jsontext import mapping, moment, sequence, text_field
 from instar.engine.importers.protocol import Context
 from instar.engine.importers.records import Imported, Skipped
 from instar.engine.importers.streams import Member
@@ -68,7 +68,7 @@ class OpenAIChat:
             origin=_ORIGINS.get(text_field(record, "origin"), Origin.INTERACTIVE),
             tools=read_schemas(record.get("tools")) or context.companions.tools_for(member, transcript.tools),
             source=member.name,
-            started_at=transcript.started_at,
+            started_at=moment(record.get("started_at")) or transcript.started_at,
         )
 
 
