@@ -59,13 +59,15 @@ def _memory(
     status: Literal["", "success", "error"] = "",
     tags: Sequence[str] = (),
 ) -> Memory:
-    digest = hashlib.sha256(f"{session.page_id}\0{kind}\0{statement}".encode()).hexdigest()
+    cited = [session.evidence_id(index) for index in dict.fromkeys(evidence)]
+    # The evidence belongs to the identity: the same words about another moment are another memory.
+    whole = json.dumps([session.page_id, kind, statement, cited, tool, status, list(tags)])
     return Memory(
-        id=f"memory-{digest[:16]}",
+        id=f"memory-{hashlib.sha256(whole.encode()).hexdigest()[:16]}",
         kind=kind,
         session=session.page_id,
         statement=statement,
-        evidence=[session.evidence_id(index) for index in dict.fromkeys(evidence)],
+        evidence=cited,
         tool=tool,
         status=status,
         tags=list(tags),

@@ -110,3 +110,10 @@ def test_every_memory_cites_steps_of_its_session_and_is_the_same_each_time(recor
     assert memories == distill(session)
     assert all(set(memory.evidence) <= pages for memory in memories)
     assert len({memory.id for memory in memories}) == len(memories)
+
+
+def test_the_same_words_about_two_moments_are_two_memories(record) -> None:
+    refused = ("write_file", {"path": "a.md"}, "The user refused", "refused")
+    memories = distill(record("s", [("user", "go on"), refused, ("user", "again"), refused]))
+    feedback = [memory for memory in memories if memory.kind is MemoryKind.FEEDBACK]
+    assert len({memory.id for memory in feedback}) == len(feedback) == 2
