@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from instar.engine.compiler.cases import TaskCase, cases_for
 from instar.engine.compiler.effects import effect_of
 from instar.engine.compiler.emit import input_schema, output_schema
-from instar.engine.compiler.errors import CallFailed, Unspecifiable, ValueAbsent
+from instar.engine.compiler.errors import CallFailed, CompilerError, Unspecifiable
 from instar.engine.compiler.folds import fold_plans
 from instar.engine.compiler.need import Need, need_of
 from instar.engine.compiler.plans import axes_of, references
@@ -150,9 +150,9 @@ def _replays(plan: Plan, case: Case) -> bool:
 
     try:
         returned = execute(plan, dict(case.arguments), call)
-    except CallFailed as failure:
-        return case.raises == failure.error
-    except (KeyError, ValueAbsent):
+    except CompilerError as failure:
+        return case.raises == str(failure)
+    except KeyError:
         return False
     return case.raises is None and canonical(returned) == canonical(case.returns)
 

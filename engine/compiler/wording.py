@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from instar.engine.compiler.effects import PLAIN_READS
 from instar.engine.compiler.naming import words
 from instar.engine.compiler.plans import axes_of, defaults
 from instar.engine.documents import Plan, PlanNode, PlanParameter
@@ -44,20 +45,30 @@ def subjects(plan: Plan) -> list[str]:
 def title_of(plan: Plan) -> str:
     """A short title: "User with reservations"."""
     nouns = subjects(plan) or [plan.nodes[0].tool]
-    rest = f" with {listed(nouns[1:])}" if len(nouns) > 1 else f" by {listed([spoken(p.name) for p in given(plan)])}"
-    return _capital(f"{nouns[0]}{rest}" if len(nouns) > 1 or given(plan) else nouns[0])
+    if len(nouns) > 1:
+        return _capital(f"{nouns[0]} with {listed(nouns[1:])}")
+    if is_batch(plan):
+        return f"Several {nouns[0]}"
+    inputs = listed([spoken(parameter.name) for parameter in given(plan)])
+    return _capital(f"{nouns[0]} by {inputs}" if inputs else nouns[0])
 
 
 def skill_name(plan: Plan, taken: Collection[str] = ()) -> str:
     """A name that says the situation: `user-with-reservations`; longer, then numbered, while another one has it."""
     nouns = subjects(plan) or [plan.nodes[0].tool]
     inputs = "-".join(["by", *(p.name.removesuffix("_value") for p in given(plan))]) if given(plan) else ""
-    short = f"{nouns[0]}-with-{'-and-'.join(nouns[1:])}" if len(nouns) > 1 else f"{nouns[0]}-{inputs}"
+    alone = f"several-{nouns[0]}" if is_batch(plan) else f"{nouns[0]}-{inputs}"
+    short = f"{nouns[0]}-with-{'-and-'.join(nouns[1:])}" if len(nouns) > 1 else alone
     for wanted in (short, f"{short}-{inputs}"):
         name = _slug(wanted)
         if name not in taken:
             return name
     return next(name for number in range(2, 10_000) if (name := f"{_slug(short)[:58]}-{number}") not in taken)
+
+
+def is_batch(plan: Plan) -> bool:
+    """Whether the plan makes one kind of call for each item of a list that it is given."""
+    return len(plan.nodes) == 1 and bool(axes_of(plan)[plan.nodes[0].name])
 
 
 def given(plan: Plan) -> list[PlanParameter]:
@@ -86,8 +97,10 @@ def plural(noun: str) -> str:
 
 
 def _noun(node: PlanNode) -> str:
-    parts = [word for word in re.sub(r"_?\d+$", "", node.name).split("_") if word not in _VAGUE]
-    return " ".join(parts)
+    found = re.sub(r"_?\d+$", "", node.name).split("_")
+    found = found[: found.index("by")] if "by" in found[1:] else found
+    found = [word for word in found if word not in PLAIN_READS]
+    return " ".join([word for word in found if word not in _VAGUE] or found)
 
 
 def _slug(text: str) -> str:

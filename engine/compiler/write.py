@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
+from instar.engine.compiler.effects import effect_of
 from instar.engine.compiler.emit import emit
 from instar.engine.compiler.errors import Unspecifiable
 from instar.engine.compiler.plans import axes_of, references
@@ -90,12 +91,7 @@ def package(prd: Prd, plan: Plan, *, name: str, version: str, lineage: str) -> d
     }
     for case in prd.acceptance:
         files[f"{CASES}{case.name}.json"] = canonical_json(case.model_dump(mode="json"))
-    used = {node.tool for node in plan.nodes}
-    tools = [
-        GrantedTool(name=need.name, why=need.why, effect=need.effect, parameters=need.parameters)
-        for need in prd.tools
-        if need.name in used
-    ]
+    tools = _granted(prd, plan)
     manifest = Manifest(
         name=name,
         version=version,
@@ -108,6 +104,17 @@ def package(prd: Prd, plan: Plan, *, name: str, version: str, lineage: str) -> d
         files={},
     )
     return seal(files, manifest)
+
+
+def _granted(prd: Prd, plan: Plan) -> list[GrantedTool]:
+    """What the plan calls, as required; a hold-out may have been mined with a tool that the whole plan dropped."""
+    needs = {need.name: need for need in prd.tools}
+    return [
+        GrantedTool(name=tool, why=needs[tool].why, effect=needs[tool].effect, parameters=needs[tool].parameters)
+        if tool in needs
+        else GrantedTool(name=tool, why="called without the task that is held out", effect=effect_of(tool))
+        for tool in dict.fromkeys(node.tool for node in plan.nodes)
+    ]
 
 
 def steps_by_hand(plan: Plan) -> list[str]:
