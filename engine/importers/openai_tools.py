@@ -27,7 +27,3 @@ class OpenAITools:
         for value in values:
             if not is_schema_list([value.json]):
                 yield Skipped(member.file, member.position(value.place), "not a tool schema among tool schemas")
-
-    def finish(self) -> Iterator[Imported | Skipped]:
-        """Nothing spans files."""
-        yield from ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -34,6 +34,11 @@ class Reader(Protocol):
     def read(self, values: Iterator[Value], member: Member, context: Context) -> Iterator[Imported | Skipped]:
         """Yield the sessions of one file, and what of it had to be left out."""
         ...
+
+
+@runtime_checkable
+class SpanningReader(Reader, Protocol):
+    """A reader of sessions that may be spread over files."""
 
     def finish(self) -> Iterator[Imported | Skipped]:
         """Yield what waited for other files and is complete as far as it ever will be."""

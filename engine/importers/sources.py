@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from instar.engine.importers.companions import survey
-from instar.engine.importers.protocol import Context, Reader
+from instar.engine.importers.protocol import Context, Reader, SpanningReader
 from instar.engine.importers.records import Imported, ImportLimits, Skipped
 from instar.engine.importers.splitting import read_values
 from instar.engine.importers.streams import READ_ERRORS, Member, describe, members
@@ -85,7 +85,8 @@ def _read(paths: list[Path], limits: ImportLimits) -> Iterator[Imported | Skippe
                 yield Skipped(member.file, member.position("").strip() or "file", describe(error))
                 break
     for reader in readers:
-        yield from reader.finish()
+        if isinstance(reader, SpanningReader):
+            yield from reader.finish()
 
 
 def _files(paths: list[Path]) -> Iterator[Found | Skipped]:

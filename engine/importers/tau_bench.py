@@ -16,11 +16,12 @@ from instar.engine.importers.chat import is_message, read_messages, read_outcome
 from instar.engine.importers.errors import MalformedRecord
 from instar.engine.importers.jsontext import mapping, sequence, text_field
 from instar.engine.importers.protocol import Context
+from instar.engine.importers.reading import Heading, read_each
 from instar.engine.importers.records import Imported, Skipped
 from instar.engine.importers.streams import Member
-from instar.engine.importers.transcript import Transcript, remarks
+from instar.engine.importers.transcript import Transcript
 from instar.engine.importers.values import Value
-from instar.engine.session import Message, Session, Speaker
+from instar.engine.session import Message, Speaker
 
 _POLICY = re.compile(r"\s*# (\w{1,40}) agent policy\b", re.IGNORECASE)
 
@@ -36,41 +37,19 @@ class TauBench:
 
     def read(self, values: Iterator[Value], member: Member, context: Context) -> Iterator[Imported | Skipped]:
         """One session per record."""
-        for value in values:
-            position = member.position(value.place)
-            transcript = Transcript(depth=context.limits.depth)
-            try:
-                session = self._session(mapping(value.json), transcript, member, context)
-            except MalformedRecord as error:
-                yield Skipped(member.file, position, error.reason)
-                continue
-            yield from remarks(transcript, member.file, position)
-            yield Imported(session, member.file, position)
+        return read_each(values, member, context, name=self.name, build=_build)
 
-    def finish(self) -> Iterator[Imported | Skipped]:
-        """Nothing spans files."""
-        yield from ()
 
-    def _session(
-        self, record: dict[str, JsonValue], transcript: Transcript, member: Member, context: Context
-    ) -> Session:
-        read_messages(_trajectory(record), transcript)
-        if not transcript.steps:
-            raise MalformedRecord("a record without a trajectory")
-        digest = transcript.digest()
-        task = text_field(record, "task_id") or transcript.request() or digest
-        trial = text_field(record, "trial") or "0"
-        return Session(
-            key=f"task-{task}.trial-{trial}.{digest[:8]}",
-            format=self.name,
-            project=_project(transcript),
-            task=task,
-            steps=transcript.steps,
-            outcome=read_outcome(record, "reward"),
-            tools=context.companions.tools_for(member, transcript.tools),
-            source=member.name,
-            started_at=transcript.started_at,
-        )
+def _build(value: JsonValue, transcript: Transcript, heading: Heading) -> None:
+    record = mapping(value)
+    read_messages(_trajectory(record), transcript)
+    if not transcript.steps:
+        raise MalformedRecord("a record without a trajectory")
+    digest = transcript.digest()
+    heading.task = text_field(record, "task_id") or transcript.request() or digest
+    heading.key = f"task-{heading.task}.trial-{text_field(record, 'trial') or '0'}.{digest[:8]}"
+    heading.project = _project(transcript)
+    heading.outcome = read_outcome(record, "reward")
 
 
 def _trajectory(value: JsonValue) -> list[JsonValue]:

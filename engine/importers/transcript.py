@@ -54,8 +54,8 @@ class Transcript:
     """Collects the steps of one session in order.
 
     Recorded call ids may repeat or be missing. A result belongs to an unanswered call with its id, of the latest turn
-    that has one, in order of the calls; a result without an id to such a call without an id, of the named tool where
-    one is named.
+    that has one, in order of the calls; a result whose id is missing or unknown to such a call without an id, of the
+    named tool where one is named.
     """
 
     def __init__(self, *, depth: int) -> None:
@@ -173,7 +173,10 @@ class Transcript:
 
     def _take(self, recorded_id: str, tool: str) -> ToolCall | None:
         waiting = self._waiting.get(recorded_id)
-        return waiting.take("" if recorded_id else tool) if waiting else None
+        found = waiting.take("" if recorded_id else tool) if waiting else None
+        if found is None and recorded_id and recorded_id not in self._used and "" in self._waiting:
+            found = self._waiting[""].take(tool)
+        return found
 
 
 def remarks(transcript: Transcript, file: Path, position: str) -> Iterator[Skipped]:
