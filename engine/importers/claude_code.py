@@ -158,7 +158,7 @@ class ClaudeCode:
         key = f"{part.session}/{part.agent}" if part.agent else part.session
         session = Session(
             key=key,
-            name=self.name,
+            format=self.name,
             project=_project(part.records),
             task=transcript.request() or key,
             steps=transcript.steps,
