@@ -17,6 +17,8 @@ from instar.skills.package import TEST_PY
 Risk = Literal["low", "elevated", "high"]
 
 _TEXT = (".md", ".txt", ".py", ".csv", ".svg", ".xml", ".yaml", ".yml", ".toml")
+MAX_CODE_BYTES = 64 * 1024
+"""Of one Python file."""
 _ORDER = {"info": 0, "low": 0, "elevated": 1, "high": 2}
 
 
@@ -73,20 +75,24 @@ def review_manifest(manifest: Manifest) -> Iterator[Finding]:
         yield Finding(message=message, file=path, rule="dependency", severity="elevated")
 
 
-def review_file(path: str, content: bytes, manifest: Manifest) -> list[Finding]:
-    """Findings about one file.
+def review_file(path: str, content: bytes, manifest: Manifest) -> Iterator[Finding]:
+    """Findings about one file; what was seen before the parser gave up has been given already.
 
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: it cannot be parsed.
     """
-    if path.endswith(".py"):
-        return _python(path, content, manifest)
     if path.endswith(".json"):
-        return list(review_json(path, content))
-    found = list(review_binary(path, content))
-    if path.endswith(_TEXT) or ("." not in path.rpartition("/")[2] and not found):
-        found += review_text(path, content.decode("utf-8"), data=False)
-    return found
+        yield from review_json(path, content)
+        return
+    disguised = list(review_binary(path, content))
+    yield from disguised
+    if path.endswith(_TEXT) or ("." not in path.rpartition("/")[2] and not disguised):
+        yield from review_text(path, content.decode("utf-8"), data=False)
+    if path.endswith(".py") and len(content) > MAX_CODE_BYTES:
+        message = f"more code than a person can review: {len(content)} bytes"
+        yield Finding(message=message, file=path, rule="too-long", severity="high")
+    elif path.endswith(".py"):
+        yield from _python(path, content, manifest)
 
 
 def parse_python(content: bytes) -> ast.Module:
@@ -98,20 +104,14 @@ def parse_python(content: bytes) -> ast.Module:
     return ast.parse(content.decode("utf-8"))
 
 
-def _python(path: str, content: bytes, manifest: Manifest) -> list[Finding]:
+def _python(path: str, content: bytes, manifest: Manifest) -> Iterator[Finding]:
     tree = parse_python(content)
-    found: list[Finding] = []
     if path != TEST_PY:
         granted = frozenset(tool.name for tool in manifest.tools)
         dependencies = frozenset(dependency.name.replace("-", "_").lower() for dependency in manifest.dependencies)
-        found += review_code(tree, path, granted=granted, dependencies=dependencies)
+        yield from review_code(tree, path, granted=granted, dependencies=dependencies)
     text = content.decode("utf-8")
-    found += review_text(path, text, data=False)
-    seen = {(finding.rule, finding.message) for finding in found}
     for node in ast.walk(tree):  # escapes and joined lines hide words from a look at the source
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in text:
             for finding in review_words(path, node.value, data=False):
-                if (finding.rule, finding.message) not in seen:
-                    seen.add((finding.rule, finding.message))
-                    found.append(finding.model_copy(update={"line": node.lineno}))
-    return found
+                yield finding.model_copy(update={"line": node.lineno})

@@ -55,10 +55,10 @@ _SHELL = re.compile(
     | \b(?:ba|z|da)?sh\s+-c\s+["']?\$\((?:curl|wget)
     | \b(?:ba|z)?sh\s+<\(\s*(?:curl|wget)
     | \bpython3?\s+-c\s+["']?[^\n]{0,80}(?:urlopen|urllib|requests\.get|b64decode)
-    | \brm\s+-[a-z]*r[a-z]*f?[a-z]*\s+(?:/|~|\$HOME)(?:\s|$|\*)
+    | \brm\s+-(?=[a-z]{0,11}r)[a-z]{1,12}\s+(?:/|~|\$HOME)(?:\s|$|\*)
     | /dev/tcp/ | \bnc\s+-[a-z]*e\b | \bmkfifo\b[^\n]{0,80}\bnc\b
     | \bchmod\s+(?:\+s|[0-7]*4[0-7]{3})\b
-    | >>?\s{0,9}\S{0,200}(?:authorized_keys|\.bashrc|\.zshrc|\.profile|crontab)\b
+    | >\s{0,9}[^\s>]{0,200}(?:authorized_keys|\.bashrc|\.zshrc|\.profile|crontab)\b
     | \b(?:powershell|pwsh)\b[^\n]{0,80}-(?:enc|encodedcommand|e)\b
     """
 )
@@ -66,7 +66,7 @@ _SECRETS = {
     "private-key": re.compile(r"-----BEGIN (?:[A-Z]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"),
     "aws-key": re.compile(r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b"),
     "github-token": re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{50,})"),
-    "openai-key": re.compile(r"\bsk-(?:[a-z]+-)?[A-Za-z0-9_-]{20,}"),
+    "openai-key": re.compile(r"\bsk-(?:[a-z]{1,12}-)?(?=[a-z_-]{0,200}[A-Z0-9])[A-Za-z0-9_-]{20,}"),
     "slack-token": re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
     "slack-webhook": re.compile(r"hooks\.slack\.com/services/[A-Z0-9]{8,}/[A-Z0-9]{8,}/[A-Za-z0-9]{20,}"),
     "google-key": re.compile(r"\bAIza[A-Za-z0-9_-]{35}"),
