@@ -16,7 +16,17 @@ from pydantic import JsonValue
 
 from instar.engine.compiler.errors import PlanError
 from instar.engine.compiler.layout import INDENT, WIDTH, assign_mapping, call, literal, mapping, prose, text_literal
-from instar.engine.compiler.plans import RESERVED, Axis, Block, axes_of, blocks, defaults, recovers, references
+from instar.engine.compiler.plans import (
+    RESERVED,
+    Axis,
+    Block,
+    axes_of,
+    blocks,
+    defaults,
+    needed,
+    recovers,
+    references,
+)
 from instar.engine.compiler.values import KEYS, LOOPS, VALUES
 from instar.engine.documents import (
     Binding,
@@ -293,7 +303,7 @@ class _Writer:
             lines += call(inner, f"{target} = tools.call", [tool, "arguments"])
             if looping:
                 lines.append(f"{inner}{node.name}.append({target})")
-        lines.append(f"{indent}except tools.Error as error:")
+        lines.append(f"{indent}except tools.ToolError as error:")
         record = {"tool": tool, "arguments": "arguments", "error": "str(error)"}
         exploded = assign_mapping(inner + INDENT, "", record)
         lines += _nested(inner, "errors.append", mapping(record.items()), exploded)
@@ -316,8 +326,9 @@ class _Writer:
             variable = self.fresh(f"{name}_found")
             lines += call(indent, f"{variable} = _first", options)
             lines.append(f"{indent}if {variable} is None:")
-            message = f"nothing to look up {prose(name, 40)} with: give one of the alternatives"
-            lines += [f"{indent}{INDENT}raise ValueError({text_literal(message)})"]
+            otherwise = text_literal(needed(self.plan, binding))
+            lines.append(f'{indent}{INDENT}message = errors[-1]["error"] if errors else {otherwise}')
+            lines.append(f"{indent}{INDENT}raise ValueError(message)")
             return variable
         return self.value(binding, lenient=node.optional)
 

@@ -3,6 +3,7 @@
 CompilerError
 ├── PlanError        a plan that cannot be executed or written as code
 ├── ValueAbsent      a plan met a recorded value without the part that it needs
+├── NothingGiven     none of the alternative ways to a required argument led to one
 ├── CallFailed       a recorded call ended in an error
 ├── Unrecorded       a plan asked for a call that nobody recorded
 └── Unspecifiable    a proposal or requirement that this engine cannot turn into a program
@@ -29,7 +30,7 @@ class PlanError(CompilerError):
 
 
 class ValueAbsent(CompilerError):
-    """A required argument has no value: the result it comes from lacks the part, or none of the options is given."""
+    """A required argument has no value: the result it comes from lacks the part."""
 
     def __init__(self, node: str, argument: str) -> None:
         self.node, self.argument = node, argument
@@ -37,6 +38,17 @@ class ValueAbsent(CompilerError):
 
     def __str__(self) -> str:
         return f"node {self.node!r}: nothing to pass as {self.argument!r}"
+
+
+class NothingGiven(CompilerError):
+    """A required argument with alternatives has no value; the text is the last lookup's error, or what to give."""
+
+    def __init__(self, node: str, text: str) -> None:
+        self.node, self.text = node, text
+        super().__init__(node, text)
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class CallFailed(CompilerError):

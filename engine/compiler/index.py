@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from instar.engine.compiler.effects import Effect, effect_of
 from instar.engine.compiler.values import Path, Scalar, bindable, leaves, scalar_key
-from instar.engine.session import ResultStatus, Session
+from instar.engine.session import Message, ResultStatus, Session, ToolResult
 
 MAX_SOURCES = 12
 """Places kept for one argument value; a value that occurs everywhere says little."""
@@ -53,11 +54,25 @@ class Trace:
     events: list[Event]
     turns: dict[int, set[int]]
     """Turn → positions of its calls."""
+    texts: dict[int, str] = field(default_factory=dict)
+    """What messages and results said, by step; filled when it is first asked for."""
 
     @property
     def task(self) -> str:
         """The task of the session."""
         return self.session.task
+
+    def said(self, start: int, end: int) -> Iterator[str]:
+        """Yield the text of all messages and results between two steps, but not what the agent passed to tools."""
+        if not self.texts:
+            for step in self.session.steps:
+                if isinstance(step, Message):
+                    self.texts[step.index] = step.text
+                elif isinstance(step, ToolResult):
+                    value = step.value
+                    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                    self.texts[step.index] = text
+        return (text for index, text in self.texts.items() if start <= index < end)
 
     def window(self, position: int, size: int) -> range:
         """Return the positions after `position` whose answers still hold together with it."""

@@ -19,14 +19,18 @@ def words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(_NAMESPACE.split(name)[-1])]
 
 
-def node_name(tool: str, taken: Collection[str]) -> str:
-    """Name a result after what the tool returns: get_user_details → user_details, find_user_id_by_email → user_id."""
+def node_name(tool: str, taken: Collection[str], *, whole: bool = False) -> str:
+    """Name a result after what the tool returns: get_user_details → user_details, find_user_id_by_email → user_id.
+
+    The `whole` name keeps what it was found by: user_id_by_email.
+    """
     found = words(tool)
     verb = next((i for i, word in enumerate(found[:3]) if word in PLAIN_READS | NOUNISH_READS), -1)
     noun = found[verb + 1 :]
-    if "by" in noun[1:]:
+    if "by" in noun[1:] and not whole:
         noun = noun[: noun.index("by")]
-    return unique("_".join(noun or found), taken, "result")
+    name = "_".join(noun or found)
+    return unique(f"{name}_result" if name in taken else name, taken, "result")
 
 
 def parameter_name(argument: str, taken: Collection[str]) -> str:
@@ -48,3 +52,10 @@ def unique(wanted: str, taken: Collection[str], fallback: str) -> str:
     while name in taken or not identifier(name):
         name, number = f"{base}_{number}", number + 1
     return name
+
+
+def plural(name: str) -> str:
+    """Return a name for several: reservation_id → reservation_ids, details stays."""
+    if name.endswith("s"):
+        return f"{name}_list"
+    return f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s"

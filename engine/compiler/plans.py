@@ -17,7 +17,7 @@ from instar.engine.compiler.errors import PlanError
 from instar.engine.compiler.values import LOOPS
 from instar.engine.documents import Binding, FromConstant, FromEither, FromParameter, FromResult, Plan, PlanNode
 
-RESERVED = frozenset({"tools", "errors", "error", "arguments", "run", "self"})
+RESERVED = frozenset({"tools", "errors", "error", "arguments", "message", "run", "self"})
 """Names that the emitted code uses itself."""
 
 Source = tuple[str, str]
@@ -152,9 +152,30 @@ def blocks(plan: Plan) -> Block:
 def recovers(plan: Plan) -> bool:
     """Whether a run hands back partial results: failures in loops and of optional nodes end up in "errors"."""
     axes = axes_of(plan)
-    return any(node.optional or axes[node.name] for node in plan.nodes)
+    return any(
+        node.optional or axes[node.name] or any(isinstance(b, FromEither) for b in node.arguments.values())
+        for node in plan.nodes
+    )
 
 
 def defaults(plan: Plan) -> dict[str, JsonValue]:
     """Return the parameters that need not be given, with their defaults."""
     return {p.name: p.json_schema["default"] for p in plan.parameters if "default" in p.json_schema}
+
+
+def needed(plan: Plan, binding: FromEither) -> str:
+    """Say what to give, where an argument has alternatives and none of them led to a value."""
+    by_name = {node.name: node for node in plan.nodes}
+    ways = []
+    for option in binding.options:
+        if isinstance(option, FromParameter):
+            ways.append(option.name)
+            continue
+        given = [
+            o.name
+            for b in by_name[option.node].arguments.values()
+            for o in references(b)
+            if isinstance(o, FromParameter)
+        ]
+        ways.append(" and ".join(given) or option.node)
+    return "give one of: " + "; ".join(ways)

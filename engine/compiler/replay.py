@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from instar.engine.compiler.errors import CallFailed, PlanError, ValueAbsent
-from instar.engine.compiler.plans import Axis, Block, axes_of, blocks, defaults, recovers
+from instar.engine.compiler.errors import CallFailed, NothingGiven, PlanError, ValueAbsent
+from instar.engine.compiler.plans import Axis, Block, axes_of, blocks, defaults, needed, recovers
 from instar.engine.compiler.values import LOOPS, VALUES, Missing, elements, step_into
 from instar.engine.documents import Binding, FromConstant, FromEither, FromParameter, FromResult, Plan, PlanNode
 
@@ -33,6 +33,7 @@ def execute(plan: Plan, arguments: dict[str, JsonValue], call: CallTool) -> dict
         PlanError: The plan is malformed, or an argument is unknown or missing.
         CallFailed: A required call outside loops failed.
         ValueAbsent: A required argument has no value in the results at hand.
+        NothingGiven: None of the alternatives for a required argument led to a value.
     """
     root = blocks(plan)
     given = defaults(plan) | arguments
@@ -124,7 +125,9 @@ class _Run:
             values = (self.plain(option) for option in binding.options)
             found = next((value for value in values if value is not None), None)
             if found is None and not node.optional:
-                raise ValueAbsent(node.name, name)
+                last = self.errors[-1] if self.errors else None
+                text = last["error"] if isinstance(last, dict) else needed(self.plan, binding)
+                raise NothingGiven(node.name, str(text))
             return found
         if node.optional:
             return self.plain(binding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from instar.engine.compiler.emit import emit
-from instar.engine.compiler.errors import CallFailed, PlanError, ValueAbsent
+from instar.engine.compiler.errors import CallFailed, NothingGiven, PlanError, ValueAbsent
 from instar.engine.compiler.plans import axes_of
 from instar.engine.compiler.replay import execute
 from instar.engine.documents import (
@@ -45,7 +46,7 @@ def roll(*parts: object) -> int:
 class World:
     """Answers every call from a hash of it; one call in nine fails, and some parts are missing or null."""
 
-    class Error(Exception):
+    class ToolError(Exception):
         pass
 
     def __init__(self, seed: int) -> None:
@@ -78,7 +79,7 @@ class World:
         try:
             return self.answer(tool, arguments)
         except LookupError as error:
-            raise self.Error(str(error)) from None
+            raise self.ToolError(str(error)) from None
 
     def interpreted(self, tool: str, arguments: dict[str, JsonValue]) -> JsonValue:
         """As the interpreter wants it."""
@@ -167,7 +168,10 @@ def test_the_code_makes_the_same_calls_and_returns_the_same_as_the_interpreter(
     try:
         expected = execute(plan, arguments, left.interpreted)
     except CallFailed as failure:
-        with pytest.raises(World.Error, match=failure.error):
+        with pytest.raises(World.ToolError, match=failure.error):
+            run_emitted(plan, right, arguments)
+    except NothingGiven as nothing:
+        with pytest.raises(ValueError, match=re.escape(nothing.text)):
             run_emitted(plan, right, arguments)
     except ValueAbsent:
         with pytest.raises((KeyError, IndexError, TypeError, AttributeError, ValueError)):

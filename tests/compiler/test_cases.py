@@ -19,7 +19,7 @@ Customers = Callable[..., list[Session]]
 class Tools:
     """Answers emitted code from a case."""
 
-    class Error(Exception):
+    class ToolError(Exception):
         pass
 
     def __init__(self, case: Case) -> None:
@@ -28,7 +28,7 @@ class Tools:
     def call(self, tool: str, arguments: dict[str, Any]) -> object:
         found = self.answers[canonical([tool, arguments])]
         if found.error is not None:
-            raise self.Error(found.error)
+            raise self.ToolError(found.error)
         return found.result
 
 

@@ -63,7 +63,8 @@ def test_results_shuffled_between_tasks_yield_no_binding(customers: Customers) -
             for step in session.steps
         )
         shuffled.append(Session(session.key, "test", "desk", session.task, steps))
-    assert mine(shuffled).patterns == ()
+    found = [binding for p in mine(shuffled).patterns for node in p.plan.nodes for binding in node.arguments.values()]
+    assert not any(isinstance(binding, FromResult) for binding in found)
 
 
 def test_values_that_every_task_shares_bind_nothing(record: Record) -> None:
@@ -262,3 +263,53 @@ def test_nothing_to_mine_is_an_abstention_not_an_error(record: Record) -> None:
     lonely = mine([record("t", [("get_x", {"id": "a-1"}, "b")])])
     assert lonely.patterns == ()
     assert len(lonely.abstentions) == 1
+
+
+def test_several_ways_to_one_root_become_one_skill(customers: Customers, record: Record) -> None:
+    sessions = customers(tasks=5, trials=1)
+    for n in range(5):
+        ids = [f"#V{n}{k}99" for k in range(2)]
+        sessions.append(
+            record(
+                f"by-name-{n}",
+                [
+                    ("find_customer_by_name", {"name": f"Name {n}", "zip": f"9{n}111"}, f"customer_v{n}"),
+                    ("get_customer", {"customer_id": f"customer_v{n}"}, {"name": f"Name {n}", "orders": list(ids)}),
+                    *(("get_order", {"order_id": i}, {"order_id": i}) for i in ids),
+                ],
+            )
+        )
+    (pattern,) = mine(sessions).patterns
+    first, second, customer, _ = pattern.plan.nodes
+    assert (first.tool, second.tool) == ("find_customer", "find_customer_by_name")
+    assert first.optional
+    assert second.optional
+    assert not customer.optional
+    assert pattern.support.tasks == 10
+    assert {p.name for p in pattern.plan.parameters} == {"email", "name", "zip_value"}
+    assert all(p.json_schema["default"] is None for p in pattern.plan.parameters)
+
+
+def test_calls_known_beforehand_become_one_call_with_a_list(record: Record) -> None:
+    def session(n: int, chained: bool) -> Session:
+        ids = [f"R{n}{k}" for k in range(3)]
+        answers = [{"id": i, "next": ids[k + 1] if chained and k < 2 else "none"} for k, i in enumerate(ids)]
+        return record(f"t{n}", [("get_room", {"room": i}, a) for i, a in zip(ids, answers, strict=True)])
+
+    (pattern,) = mine([session(n, chained=False) for n in range(8)]).patterns
+    assert bindings(pattern.plan, "get_room") == {"room": FromParameter(name="rooms", path=["*"])}
+    assert pattern.turns_saved == 2.0
+    chained = mine([session(n, chained=True) for n in range(8)]).patterns
+    assert not any(b.path for p in chained for b in bindings(p.plan, "get_room").values() if b.source == "parameter")
+
+
+def test_reads_of_a_coding_agents_own_host_become_no_skill(record: Record) -> None:
+    sessions = [
+        record(
+            f"t{n}",
+            [("Grep", {"pattern": f"def f{n}"}, {"files": [f"src/f{n}{k}.py" for k in range(3)]})]
+            + [("Read", {"file_path": f"src/f{n}{k}.py"}, f"text {n} {k}") for k in range(3)],
+        )
+        for n in range(8)
+    ]
+    assert mine(sessions).patterns == ()
