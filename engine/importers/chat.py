@@ -24,8 +24,8 @@ def is_message(value: JsonValue) -> bool:
     return isinstance(value, dict) and value.get("role") in (*_SPEAKERS, "tool", "function") and "content" in value
 
 
-def read_messages(messages: Sequence[JsonValue], transcript: Transcript) -> None:
-    """Add every message to the transcript.
+def read_messages(messages: Sequence[JsonValue], transcript: Transcript, *, first: int = 0) -> None:
+    """Add every message to the transcript; `first` is the number of the first of them in its session.
 
     Calls on a message of the user are made by something else than the agent (the customer's device in telecom
     benchmarks): they are left out as calls, and their answers are kept as what the user said. A message of an
@@ -35,7 +35,7 @@ def read_messages(messages: Sequence[JsonValue], transcript: Transcript) -> None
         MalformedRecord: a call has no name, or holds values beyond the limits.
     """
     foreign: set[str] = set()
-    for number, value in enumerate(messages):
+    for number, value in enumerate(messages, start=first):
         message = mapping(value)
         role = message.get("role")
         at = moment(message.get("timestamp", message.get("created_at")))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -27,7 +27,7 @@ from instar.engine.importers.companions import SUBAGENTS
 from instar.engine.importers.errors import MalformedRecord
 from instar.engine.importers.jsontext import mapping, moment, sequence, text_field
 from instar.engine.importers.protocol import Context
-from instar.engine.importers.reading import Record, drifted, too_long
+from instar.engine.importers.reading import Record, drifted, folder_name, too_long
 from instar.engine.importers.records import Imported, Skipped
 from instar.engine.importers.streams import Member
 from instar.engine.importers.transcript import Transcript, remarks
@@ -190,7 +190,7 @@ def _collect(
     session = text_field(record, "sessionId", "session_id")
     if kind not in _CONVERSATION or not session:
         return
-    subagent_file = SUBAGENTS in (*member.parents, *PurePosixPath(member.folder).parts)
+    subagent_file = member.lies_in(SUBAGENTS)
     sidechain = subagent_file or record.get("isSidechain") is True
     agent = (text_field(record, "agentId") or (member.stem if subagent_file else root)) if sidechain else ""
     part = parts.setdefault(
@@ -246,4 +246,4 @@ def _origin(part: _Part) -> Origin:
 
 def _project(records: list[Record]) -> str:
     folder = next(filter(None, (text_field(record, "cwd", "project") for record in records)), "")
-    return folder.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return folder_name(folder)

@@ -25,6 +25,7 @@ from instar.engine.session import Outcome, ToolSchema
 EVALUATIONS = "evaluations"
 TRACES = "traces"
 _PEEK = 4096
+_HEADERS = ("header.json", "_journal/start.json")
 _SESSION_ID = re.compile(rb'"sessionId":\s?"([^"\\]{1,128})"')
 _OVERLAP = 256
 SUBAGENTS = "subagents"
@@ -40,6 +41,13 @@ class Companions:
     """Lists of tool schemas, by folder."""
     parts: Counter[str] = field(default_factory=Counter)
     """In how many files each recorded session id occurs."""
+
+    evaluations: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
+    """What an archive of samples says about the evaluation as a whole, by archive."""
+
+    def evaluation(self, member: Member) -> dict[str, JsonValue]:
+        """The evaluation that a sample in an archive is part of."""
+        return self.evaluations.get(str(member.file), {})
 
     def outcome(self, member: Member) -> Outcome | None:
         """The evaluation with the name of this trace."""
@@ -86,6 +94,8 @@ def _look_at(member: Member, companions: Companions, limits: ImportLimits) -> No
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if member.parents[-1:] == (EVALUATIONS,) or member.folder.endswith(f"/{EVALUATIONS}"):
         _evaluation(member, companions, limits)
+    elif member.inside in _HEADERS and start == b"{":
+        _header(member, companions, limits)
     elif start == b"[" and b'"name"' in head and (b'"parameters"' in head or b"nput" in head):
         _schemas(member, companions, limits)
     elif start == b"{" and b'"sessionId"' in head and SUBAGENTS not in member.parents:
@@ -101,6 +111,15 @@ def _evaluation(member: Member, companions: Companions, limits: ImportLimits) ->
         folder = member.folder.removesuffix(EVALUATIONS) + TRACES
         companions.outcomes[folder, member.stem] = outcome
         return
+
+
+def _header(member: Member, companions: Companions, limits: ImportLimits) -> None:
+    for value in read_values(member.stream, limits):
+        if isinstance(value, Problem):
+            return
+        evaluation = mapping(mapping(value.json).get("eval"))
+        if evaluation:
+            companions.evaluations[str(member.file)] = evaluation
 
 
 def _schemas(member: Member, companions: Companions, limits: ImportLimits) -> None:

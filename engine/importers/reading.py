@@ -105,6 +105,11 @@ def read_log(
     yield from conclude(transcript, heading, member, context, name=name, position=position)
 
 
+def folder_name(path: str) -> str:
+    """The last folder of a path of any system: how a project is called."""
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
 def drifted(kind: str, count: int) -> str:
     """The reason for leaving out records of an unknown type."""
     return f"unknown record type {kind!r}: the format has drifted ({count} in this file)"

@@ -18,11 +18,23 @@ from instar.engine.importers.values import Problem, Value
 from instar.engine.importers.walk import Found, check_sources, walk
 
 FORMATS: dict[str, str] = {
+    "atif": "instar.engine.importers.atif.Atif",
     "claude-code": "instar.engine.importers.claude_code.ClaudeCode",
+    "codex": "instar.engine.importers.codex.Codex",
+    "copilot": "instar.engine.importers.copilot.Copilot",
+    "cursor": "instar.engine.importers.cursor.Cursor",
+    "droid": "instar.engine.importers.droid.Droid",
+    "gemini": "instar.engine.importers.gemini.Gemini",
     "general-agentbench": "instar.engine.importers.general_agentbench.GeneralAgentBench",
-    "openai-chat": "instar.engine.importers.openai_chat.OpenAIChat",
-    "openai-tools": "instar.engine.importers.openai_tools.OpenAITools",
+    "grok": "instar.engine.importers.grok.Grok",
+    "inspect-ai": "instar.engine.importers.inspect_ai.InspectAI",
+    "kimi": "instar.engine.importers.kimi.Kimi",
+    "pi": "instar.engine.importers.pi.Pi",
+    "qwen": "instar.engine.importers.qwen.Qwen",
+    "swe-agent": "instar.engine.importers.swe_agent.SweAgent",
     "tau-bench": "instar.engine.importers.tau_bench.TauBench",
+    "openai-tools": "instar.engine.importers.openai_tools.OpenAITools",
+    "openai-chat": "instar.engine.importers.openai_chat.OpenAIChat",
 }
 """Short name → dotted path of the reader class. Their order is the order in which content is matched."""
 

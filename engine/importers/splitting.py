@@ -38,7 +38,7 @@ def read_values(stream: PeekableStream, limits: ImportLimits) -> Iterator[Value 
     if what is not None:
         yield Problem("file", f"{what}: not a text format", fatal=True)
     elif not text:
-        yield Problem("file", "empty file", fatal=True)
+        yield Problem("file", "empty file" if ended else "begins with nothing but white space", fatal=True)
     elif _is_lines(head, ended):
         yield from _lines(Joined(head, stream), limits)
     elif text[:1] not in (b"{", b"["):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,11 +21,11 @@ from instar.engine.importers.records import MIB, ImportLimits, Skipped
 from instar.engine.importers.walk import Found
 
 _GZIP = b"\x1f\x8b"
+_ZIP = b"PK\x03\x04"
 _TAR_MAGIC_AT, _TAR_MAGIC = 257, b"ustar"
 _TAR_HEADER = 512
 _ARCHIVE_HEADERS_LIMIT = MIB
 _OTHER_MAGIC = {
-    b"PK\x03\x04": "a zip archive",
     b"BZh": "compressed with bzip2",
     b"\xfd7zXZ\x00": "compressed with xz",
     b"\x28\xb5\x2f\xfd": "compressed with zstd",
@@ -67,6 +68,10 @@ class Member:
         """The file name up to its first dot."""
         return PurePosixPath(self.inside or self.name).name.split(".")[0]
 
+    def lies_in(self, folder: str) -> bool:
+        """Whether a folder of this name holds it, however far up."""
+        return folder in self.parents or folder in PurePosixPath(self.folder.replace(":", "/")).parts
+
     @property
     def parents(self) -> tuple[str, ...]:
         """The names of the folders it lies in, outermost first, as far as they were named."""
@@ -106,7 +111,7 @@ class _Metered(io.RawIOBase):
         return len(data)
 
 
-READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, MalformedRecord)
+READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile, MalformedRecord)
 """What reading a damaged or hostile file raises (gzip's own errors are OSErrors)."""
 
 
@@ -117,6 +122,10 @@ def members(found: Found, limits: ImportLimits) -> Iterator[Member | Skipped]:
     """
     try:
         with found.path.open("rb") as raw, _decompressed(raw) as plain:
+            if raw.read(len(_ZIP)) == _ZIP:
+                yield from _zip(found, raw, limits)
+                return
+            raw.seek(0)
             metered = _Metered(plain, limits.expanded_bytes)
             stream = io.BufferedReader(metered, 64 * 1024)
             head = stream.peek(_TAR_HEADER)
@@ -133,7 +142,7 @@ def describe(error: BaseException) -> str:
     """A reason for people, from an error of `READ_ERRORS`."""
     if isinstance(error, MalformedRecord):
         return error.reason
-    if isinstance(error, EOFError | zlib.error | gzip.BadGzipFile | tarfile.TarError):
+    if isinstance(error, EOFError | zlib.error | gzip.BadGzipFile | tarfile.TarError | zipfile.BadZipFile):
         return f"damaged compressed data: {error}"
     return f"cannot be read: {getattr(error, 'strerror', None) or error}".lower()
 
@@ -165,8 +174,7 @@ def _archive(found: Found, metered: _Metered, stream: IO[bytes]) -> Iterator[Mem
             archive.members = []  # type: ignore[attr-defined]  # or it remembers every header that it has seen
             if entry is None:
                 return
-            parts = PurePosixPath(entry.name).parts
-            if entry.isdir() or any(part.startswith(".") and part not in (".", "..") for part in parts):
+            if entry.isdir() or _is_hidden(entry.name):
                 continue
             if not entry.isreg():
                 yield Skipped(found.path, _printable(entry.name), "not a regular file")
@@ -174,11 +182,34 @@ def _archive(found: Found, metered: _Metered, stream: IO[bytes]) -> Iterator[Mem
             content = archive.extractfile(entry)
             if content is None:
                 continue
-            inside = _printable(entry.name)
-            folder = f"{found.path}:{PurePosixPath(inside).parent}"
-            yield Member(found.path, f"{found.label}:{inside}", folder, inside, cast(PeekableStream, content))
+            yield _inside(found, _printable(entry.name), cast(PeekableStream, content))
             while content.read(MIB):
                 pass
+
+
+def _zip(found: Found, raw: IO[bytes], limits: ImportLimits) -> Iterator[Member | Skipped]:
+    with zipfile.ZipFile(raw) as archive:
+        for entry in archive.infolist():
+            if entry.is_dir() or _is_hidden(entry.filename):
+                continue
+            inside = _printable(entry.filename)
+            try:
+                content = archive.open(entry)
+            except (NotImplementedError, RuntimeError) as error:  # encrypted, or compressed in a way unknown here
+                yield Skipped(found.path, inside, f"cannot be read: {error}")
+                continue
+            with content:
+                stream = io.BufferedReader(_Metered(content, limits.expanded_bytes), 64 * 1024)
+                yield _inside(found, inside, cast(PeekableStream, stream))
+
+
+def _inside(found: Found, inside: str, stream: PeekableStream) -> Member:
+    folder = f"{found.path}:{PurePosixPath(inside).parent}"
+    return Member(found.path, f"{found.label}:{inside}", folder, inside, stream)
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") and part not in (".", "..") for part in PurePosixPath(name).parts)
 
 
 def _printable(name: str) -> str:

@@ -133,6 +133,10 @@ class Transcript:
         status, error = judge(result, flag=flag, refused=refused)
         self.steps.append(ToolResult(len(self.steps), call.call_id, call.tool, result, status, error, at))
 
+    def knows(self, recorded_id: str) -> bool:
+        """Whether a call with this id was added."""
+        return recorded_id in self._used
+
     def digest(self) -> str:
         """Sixteen hexadecimal digits that identify the content, whatever file it was read from."""
         state = hashlib.sha256()

@@ -1,0 +1,66 @@
+"""Reads `grok`: the chat histories of Grok's CLI, `chat_history.jsonl`.
+
+The session's id and folder are kept in another file: the key is made from the content, the project is "".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+from instar.engine.importers.chat import content_text
+from instar.engine.importers.jsontext import mapping, sequence, text_field
+from instar.engine.importers.protocol import Context
+from instar.engine.importers.reading import Heading, Record, read_log
+from instar.engine.importers.records import Imported, Skipped
+from instar.engine.importers.streams import Member
+from instar.engine.importers.transcript import Transcript
+from instar.engine.importers.values import Value
+from instar.engine.session import Speaker
+
+_MARKS = {
+    "user": ("prompt_index", "synthetic_reason"),
+    "assistant": ("model_id", "model_fingerprint"),
+    "backend_tool_call": ("kind",),
+}
+
+
+class Grok:
+    """The reader of `grok`."""
+
+    name = "grok"
+
+    def recognises(self, value: JsonValue) -> bool:
+        """A message with one of the fields that only this log has."""
+        record = mapping(value)
+        kind = record.get("type")
+        return isinstance(kind, str) and any(name in record for name in _MARKS.get(kind, ()))
+
+    def read(self, values: Iterator[Value], member: Member, context: Context) -> Iterator[Imported | Skipped]:
+        """One session per file."""
+        return read_log(values, member, context, name=self.name, handle=_handle)
+
+
+def _handle(record: Record, transcript: Transcript, heading: Heading) -> bool:
+    kind = record.get("type")
+    text = content_text(record.get("content"))
+    if kind == "system":
+        transcript.say(Speaker.SYSTEM, text)
+    elif kind == "user":
+        transcript.say(Speaker.SYSTEM if "synthetic_reason" in record else Speaker.USER, text)
+    elif kind == "assistant":
+        transcript.say(Speaker.ASSISTANT, text)
+        turn = f"step-{len(transcript.steps)}"
+        for call in map(mapping, sequence(record.get("tool_calls"))):
+            name, call_id = text_field(call, "name"), text_field(call, "id")
+            transcript.call(name, call.get("arguments"), turn=turn, recorded_id=call_id)
+    elif kind == "tool_result":
+        transcript.answer(text, recorded_id=text_field(record, "tool_call_id"))
+    elif kind == "backend_tool_call":
+        call = mapping(record.get("kind"))
+        name, call_id = text_field(call, "tool_type") or "backend_tool", text_field(call, "id")
+        transcript.call(name, call.get("action"), turn=f"step-{len(transcript.steps)}", recorded_id=call_id)
+    else:
+        return kind == "reasoning"
+    return True
