@@ -42,8 +42,10 @@ class ChangeKind(StrEnum):
     """A word of the command line was added or removed."""
     ADDED = "added"
     REMOVED = "removed"
+    EDITED = "edited"
+    """The file that the error names was changed, then the same command ran again."""
     ASKED = "asked"
-    """The new value comes from the user, after the failure."""
+    """The new values are other ones that the user gave."""
     REPEATED = "repeated"
     """The same call again, unchanged."""
 
@@ -92,9 +94,9 @@ class Change:
             ChangeKind.RESPELLED: f"spell {where} with {_SPELLING.get(self.detail, what)}",
             ChangeKind.RETYPED: f"pass {where} as a JSON {self.detail}",
             ChangeKind.RENAMED: f"pass {what} instead of {where}",
-            ChangeKind.INSTALLED: "install the package that the error names, then run it again"
-            if self.detail == "named"
-            else f"install {what}, then run it again",
+            ChangeKind.INSTALLED: f"install {what}, then run it again"
+            if self.detail
+            else "install what is missing (the package that the error names, or the project), then run it again",
             ChangeKind.SUMMED: f"make {where} add up to the total that the error names",
             ChangeKind.NAMED: f"take {where} from the error message, which names what is valid",
             ChangeKind.TAKEN: f"take {where} from {_place(self.detail)}",
@@ -104,7 +106,8 @@ class Change:
             ChangeKind.SPLIT: f"run it {'with' if self.argument == '+' else 'without'} {what}",
             ChangeKind.ADDED: f"pass {where} as well",
             ChangeKind.REMOVED: f"leave {where} out",
-            ChangeKind.ASKED: f"ask the user for another {where}",
+            ChangeKind.EDITED: "change the file that the error names, then run the same command again",
+            ChangeKind.ASKED: "use other details that the user gave, or ask for some",
             ChangeKind.REPEATED: "run the same call once more",
         }[self.kind]
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import PurePosixPath
 
 from pydantic import JsonValue
 
@@ -21,11 +22,16 @@ SEARCHED = 40_000
 """Characters of a text result that are searched for a value."""
 EARLIER = 200
 """Steps before a call that are searched for where a value came from."""
+SHELL = "shell"
+"""The tool of every operation that is a command line: shells are the same everywhere, whatever a host calls them."""
+ALIKE = 0.5
+"""Share of words that two command lines of one label have in common when the second tries the first again."""
 MAX_VALUES = 20
 """Changed values that are traced."""
 
 Exchange = tuple[ToolCall, ToolResult | None]
 _NAME = re.compile(r"[A-Za-z][a-z]*|\d+")
+_COMMAND_WORD = re.compile(r"[\w.\-/]+")
 _FLAG = re.compile(r"-{1,2}[a-z][\w\-]{1,30}")
 
 
@@ -57,11 +63,29 @@ def operation_of(call: ToolCall) -> Operation:
     text = command_text(call)
     if text is not None:
         command = main_command(text)
-        return Operation(call.tool, command.head if command else "")
+        return Operation(SHELL, command.head if command else "")
     word = call.arguments.get("command")
     if isinstance(word, str) and re.fullmatch(r"[a-z][a-z_]{1,30}", word):
         return Operation(call.tool, word)
     return Operation(call.tool)
+
+
+def tries_again(pair: Comparison) -> bool:
+    """Whether the attempt does the operation of the failed call again, with or without changes.
+
+    Of command lines the same label is not enough: `python -c` with other code is another thing, unless something
+    was installed for it in between.
+    """
+    before, after = command_text(pair.failed), command_text(pair.attempt)
+    if before is None or after is None:
+        return before is None and after is None and operation_of(pair.failed) == operation_of(pair.attempt)
+    old, new = main_command(before), main_command(after)
+    if old is None or new is None or old.label != new.label:
+        return False
+    if any(installed(command_text(call) or "") for call, _ in [*pair.between, (pair.attempt, None)]):
+        return True
+    ours, theirs = set(_COMMAND_WORD.findall(before)), set(_COMMAND_WORD.findall(after))
+    return len(ours & theirs) >= ALIKE * len(ours | theirs)
 
 
 def changes_between(pair: Comparison) -> tuple[Change, ...]:
@@ -76,28 +100,28 @@ def changes_between(pair: Comparison) -> tuple[Change, ...]:
     return tuple(sorted(found, key=lambda change: change.rank))
 
 
-def substitute(failed: ToolCall, other: ToolCall, message: str) -> Change | None:
-    """A read of the same family, or another program on the same operand, that did it instead."""
+def substitutes(pair: Comparison) -> tuple[Change, ...]:
+    """A read of the same family, or another program on the same operand, that did it instead; empty if neither."""
+    failed, other = pair.failed, pair.attempt
     before, after = command_text(failed), command_text(other)
     if before is None and after is None and failed.tool != other.tool and _siblings(failed.tool, other.tool):
-        return Change(ChangeKind.SIBLING, detail=other.tool)
+        said = _said(pair)
+        values = [value for values in flat(other.arguments).values() for value in values if isinstance(value, str)]
+        given = bool(values) and all(value.casefold() in said for value in values)
+        return (Change(ChangeKind.SIBLING, detail=other.tool), *([Change(ChangeKind.ASKED)] if given else []))
     old, new = main_command(before or ""), main_command(after or "")
     if old is None or new is None or old.head == new.head or new.category == "install":
-        return None
-    if old.category != new.category and "command not found" not in message:
-        return None
+        return ()
+    if old.category != new.category or old.category == "other":
+        return ()
     operands = {word for word in old.words[1:] if len(word) >= SPECIFIC and not word.startswith("-")}
-    return Change(ChangeKind.REPLACED, detail=new.label) if operands & set(new.words[1:]) else None
+    return (Change(ChangeKind.REPLACED, detail=new.label),) if operands & set(new.words[1:]) else ()
 
 
 def _sources(pair: Comparison) -> Iterator[Change]:
     """Where the new values came from: the error, an earlier result, or the user."""
     names = set(names_in(pair.message)) | _numbers(pair.message)
-    said = " ".join(
-        step.text[:SEARCHED]
-        for step in pair.session.steps[pair.result.index : pair.attempt.index]
-        if isinstance(step, Message) and step.speaker is Speaker.USER
-    ).casefold()
+    said = _said(pair)
     changed = changed_values(pair.failed.arguments, pair.attempt.arguments)
     for path, _old, new in islice(changed, MAX_VALUES):
         if str(new) in names and not isinstance(new, bool):
@@ -107,7 +131,18 @@ def _sources(pair: Comparison) -> Iterator[Change]:
             if source:
                 yield Change(ChangeKind.TAKEN, path, source)
             elif new.casefold() in said:
-                yield Change(ChangeKind.ASKED, path)
+                yield Change(ChangeKind.ASKED)
+
+
+def _said(pair: Comparison) -> str:
+    """What the user said before the attempt, in lower case; of a long session the end."""
+    words: list[str] = []
+    length = 0
+    for step in reversed(pair.session.steps[: pair.attempt.index]):
+        if isinstance(step, Message) and step.speaker is Speaker.USER and length < SEARCHED:
+            words.append(step.text[:SEARCHED])
+            length += len(words[-1])
+    return " ".join(words).casefold()
 
 
 def _numbers(message: str) -> set[str]:
@@ -179,10 +214,8 @@ def _shell_changes(pair: Comparison) -> Iterator[Change]:
     words = {word.casefold() for word in re.findall(r"[A-Za-z][\w\-]+", pair.message.replace(".", " "))}
     for call, _answer in [*pair.between, (pair.attempt, None)]:
         for package in installed(command_text(call) or ""):
-            if {package.casefold(), package.casefold().replace("-", "_")} & words:
-                yield Change(ChangeKind.INSTALLED, detail="named")
-            else:
-                yield Change(ChangeKind.INSTALLED, detail="the project" if package == "." else package)
+            named = {package.casefold(), package.casefold().replace("-", "_")} & words
+            yield Change(ChangeKind.INSTALLED, detail="" if named or package == "." else package)
     old, new = main_command(before), main_command(after)
     if old is None or new is None or old.label != new.label:
         return
@@ -190,9 +223,23 @@ def _shell_changes(pair: Comparison) -> Iterator[Change]:
     come = [word for word in new.words if word not in old.words]
     if before == after and not pair.between:
         yield Change(ChangeKind.REPEATED)
+    elif not gone and not come and _edited(pair):
+        yield Change(ChangeKind.EDITED)
     elif 0 < len(gone) + len(come) <= 2:
         yield from (Change(ChangeKind.SPLIT, "+", word) for word in come if _FLAG.fullmatch(word))
         yield from (Change(ChangeKind.SPLIT, "-", word) for word in gone if _FLAG.fullmatch(word))
+
+
+def _edited(pair: Comparison) -> bool:
+    """Whether a file that the error names was written in between."""
+    error = (pair.result.error or "")[:SEARCHED]
+    return any(
+        PurePosixPath(value).name in error
+        for call, _answer in pair.between
+        if command_text(call) is None and effect_of(call.tool) == "write"
+        for key, value in call.arguments.items()
+        if "path" in key and isinstance(value, str) and value
+    )
 
 
 def _siblings(left: str, right: str) -> bool:

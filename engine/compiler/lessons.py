@@ -143,22 +143,35 @@ def _cluster(
             tried.update(set(attempt.changes))
             if attempt.past:
                 worked.update(set(attempt.changes))
-    chosen: list[Advice] = []
-    withdrawn: list[Advice] = []
-    remaining = [failure for failure in ordered if failure.recovery is not None]
-    while remaining and len(chosen) < settings.max_advice:
-        candidates = _candidates(remaining, tried, worked, settings)
-        withdrawn += [advice for advice in candidates if advice.holds < settings.min_worked]
-        held = [advice for advice in candidates if advice.holds >= settings.min_worked]
-        if not held:
-            break
-        best = min(held, key=lambda advice: (not _mentioned(advice.change, signature), advice.change.rank))
-        chosen.append(best)
-        remaining = [failure for failure in remaining if not best.change.applies(failure.call.arguments)]
+    recovered = [failure for failure in ordered if failure.recovery is not None]
+    candidates = _candidates(recovered, tried, worked, settings)
+    withdrawn = [advice for advice in candidates if advice.holds < settings.min_worked]
+    chosen = _decision_list([a for a in candidates if a.holds >= settings.min_worked], recovered, signature, settings)
     repeated = Change(ChangeKind.REPEATED)
     futile = tried[repeated] if not worked[repeated] and tried[repeated] >= settings.min_repeats else 0
-    lost = {advice.change: advice for advice in withdrawn if advice.change not in {kept.change for kept in chosen}}
-    return Cluster(scope, operation, signature, ordered, tuple(chosen), tuple(lost.values()), futile)
+    return Cluster(scope, operation, signature, ordered, chosen, tuple(withdrawn), futile)
+
+
+def _decision_list(
+    candidates: Sequence[Advice], recovered: Sequence[Failure], signature: str, settings: LessonSettings
+) -> tuple[Advice, ...]:
+    """The best advice first; then the best for those calls to which it does not apply."""
+    chosen: list[Advice] = []
+    remaining = list(recovered)
+
+    def order(advice: Advice) -> tuple[int, bool, tuple[int, str, str, str]]:
+        # Advice that is about equally agreed on is ordered by what it says, not by a session more or less.
+        return (
+            -round(5 * advice.seen / advice.applicable),
+            not _mentioned(advice.change, signature),
+            advice.change.rank,
+        )
+
+    for advice in sorted(candidates, key=order):
+        if len(chosen) < settings.max_advice and any(advice.change.applies(f.call.arguments) for f in remaining):
+            chosen.append(advice)
+            remaining = [f for f in remaining if not advice.change.applies(f.call.arguments)]
+    return tuple(chosen)
 
 
 def _candidates(

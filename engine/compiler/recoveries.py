@@ -18,9 +18,10 @@ from instar.engine.compiler.comparison import (
     Operation,
     changes_between,
     operation_of,
-    substitute,
+    substitutes,
+    tries_again,
 )
-from instar.engine.compiler.shell import NO_MATCH_HEADS, command_text, main_command, parse
+from instar.engine.compiler.shell import NO_MATCH_HEADS, command_text, parse
 from instar.engine.compiler.signatures import message_of, names_in, signature_of
 from instar.engine.session import ResultStatus, Session, ToolCall, ToolResult
 
@@ -83,8 +84,10 @@ def failures_of(session: Session) -> list[Failure]:
         message = message_of(result.error or "")
         signature = signature_of(result.error or "", _blankable(call))
         operation = operation_of(call)
-        if "No module named" in signature or "command not found" in signature:
+        if "No module named" in signature:
             operation = Operation(operation.tool)
+        elif "command not found" in signature:
+            operation = Operation(operation.tool, (names_in(message) or [""])[0])
         attempts = _attempts(session, exchanges, position, message)
         found.append(Failure(session, call, result, operation, signature, message, attempts, _recovery(attempts)))
     return found
@@ -97,19 +100,18 @@ def _attempts(session: Session, exchanges: Sequence[Exchange], position: int, me
     # Parallel calls stand before the result that failed; they are no answer to it.
     nearby = exchanges[position + 1 : position + 1 + 4 * REACH]
     later = [pair for pair in nearby if pair[0].index > result.index][:REACH]
-    wanted = _comparable(call)
     found: list[Attempt] = []
     for distance, (other, answer) in enumerate(later):
         if answer is None:
             continue
-        if _comparable(other) == wanted:
-            between = [pair for pair in later[:distance] if pair[1] and pair[1].status is ResultStatus.OK]
-            changes = changes_between(Comparison(session, call, result, message, other, between))
-            found.append(Attempt(other, answer, changes, _past(call, message, other, answer)))
+        between = [item for item in later[:distance] if item[1] and item[1].status is ResultStatus.OK]
+        pair = Comparison(session, call, result, message, other, between)
+        if tries_again(pair):
+            found.append(Attempt(other, answer, changes_between(pair), _past(call, message, other, answer)))
         elif answer.status is ResultStatus.OK:
-            instead = substitute(call, other, message)
-            if instead is not None:
-                found.append(Attempt(other, answer, (instead,), past=True))
+            instead = substitutes(pair)
+            if instead:
+                found.append(Attempt(other, answer, instead, past=True))
     return tuple(found)
 
 
@@ -132,13 +134,6 @@ def _past(failed: ToolCall, message: str, call: ToolCall, result: ToolResult) ->
         return True
     missing, still = set(names_in(message)), set(names_in(error))
     return bool(missing) and not missing & still
-
-
-def _comparable(call: ToolCall) -> Operation:
-    """As `operation_of`, but a command line counts with its sub-command: `go test` is not `go build`."""
-    text = command_text(call)
-    command = main_command(text) if text is not None else None
-    return Operation(call.tool, command.label) if command else operation_of(call)
 
 
 def _blankable(call: ToolCall) -> dict[str, JsonValue]:

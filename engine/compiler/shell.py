@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from instar.engine.compiler.shellwords import split
@@ -149,7 +150,8 @@ def command_text(call: ToolCall) -> str | None:
     return None
 
 
-def parse(text: str) -> list[SimpleCommand]:
+@lru_cache(maxsize=1024)
+def parse(text: str) -> tuple[SimpleCommand, ...]:
     """The simple commands of a line in order, labelled; changes of directory and the like are left out."""
     found: list[SimpleCommand] = []
     for command in split(text[:LIMIT]):
@@ -157,7 +159,7 @@ def parse(text: str) -> list[SimpleCommand]:
         if words and words[0] not in _SCAFFOLDING:
             label = _label(words)
             found.append(SimpleCommand(tuple(words), label, _category(label, words), command.masked))
-    return found
+    return tuple(found)
 
 
 def main_command(text: str) -> SimpleCommand | None:
@@ -165,10 +167,7 @@ def main_command(text: str) -> SimpleCommand | None:
     commands = parse(text)
     checks = [command for command in commands if command.category in CHECKS]
     acting = [command for command in commands if command.category != "inspect"]
-    for candidates in (checks[-1:], acting, commands):
-        if candidates:
-            return candidates[0]
-    return None
+    return next(iter([*checks[-1:], *acting, *commands]), None)
 
 
 def installed(text: str) -> list[str]:

@@ -171,7 +171,7 @@ def test_a_missing_module_is_recovered_by_installing_it(record) -> None:
             ("Bash", {"command": "python -m pytest -q"}, "3 passed"),
         ],
     )
-    assert failures_of(session)[0].recovery.changes[0] == Change(ChangeKind.INSTALLED, detail="named")
+    assert failures_of(session)[0].recovery.changes[0] == Change(ChangeKind.INSTALLED)
 
 
 def test_an_edit_after_a_look_is_recovered_by_the_look(record) -> None:
