@@ -39,6 +39,9 @@ from instar.engine.documents import (
     PlanNode,
 )
 
+HINT = 80
+"""Characters of a hint in an error, so that it stands on one line at any depth."""
+
 TYPES = {
     "string": "str",
     "integer": "int",
@@ -326,9 +329,9 @@ class _Writer:
             variable = self.fresh(f"{name}_found")
             lines += call(indent, f"{variable} = _first", options)
             lines.append(f"{indent}if {variable} is None:")
-            otherwise = text_literal(needed(self.plan, binding))
-            lines.append(f'{indent}{INDENT}message = errors[-1]["error"] if errors else {otherwise}')
-            lines.append(f"{indent}{INDENT}raise ValueError(message)")
+            otherwise = text_literal(needed(self.plan, binding)[:HINT])
+            lines.append(f'{indent}{INDENT}problem = errors[-1]["error"] if errors else ""')
+            lines += call(f"{indent}{INDENT}", "raise ValueError", [f"problem or {otherwise}"])
             return variable
         return self.value(binding, lenient=node.optional)
 
