@@ -9,7 +9,9 @@ from typing import cast
 from benchmarks.errors import CannotLoad, UnknownBenchmark
 from benchmarks.result import Benchmark
 
-BENCHMARKS: dict[str, str] = {}
+BENCHMARKS: dict[str, str] = {
+    "pipeline": "benchmarks.pipeline",
+}
 """Short name to dotted path of the module."""
 
 

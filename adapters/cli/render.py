@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from instar.flows.start import Place
 
 SHOWN = 8
+PLACES = 3
 _STYLE = {Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.INCOMPLETE: "yellow"}
 
 
@@ -34,6 +35,8 @@ def evolved(out: Console, result: Evolved, place: Place) -> None:
     reflection(out, result.reflection)
     for built in result.drafts:
         draft(out, built)
+    if result.drafts:
+        line(out, f"\nIsolation in force: {', '.join(result.drafts[0].report.isolation)}")
     waiting = [built for built in result.drafts if built.review]
     out.print()
     for built in waiting:
@@ -62,12 +65,7 @@ def funnel(out: Console, report: IngestReport) -> None:
     )
     for title, counts in (("projects", report.projects), ("formats", report.formats), ("origins", report.origins)):
         line(out, f"  {title}: {_listed(counts)}")
-    if report.skipped:
-        line(out, f"  {report.skipped} skipped:")
-        for skip in report.skips[:SHOWN]:
-            line(out, f"    {skip.source} {skip.position}: {skip.reason}")
-        if report.skipped > SHOWN:
-            line(out, f"    … and {report.skipped - SHOWN} more (--json lists them)")
+    _skips(out, report)
 
 
 def reflection(out: Console, report: Reflection) -> None:
@@ -121,7 +119,7 @@ def gates(out: Console, report: GateReport) -> None:
         for finding in result.findings[:SHOWN]:
             where = f"{finding.file}:{finding.line} " if finding.file else ""
             line(out, f"  {result.gate}: {where}{finding.message}")
-    line(out, f"  risk {report.risk}; isolation: {', '.join(report.isolation)}")
+    line(out, f"  risk {report.risk}")
 
 
 def for_decision(out: Console, review: Review, candidate: Draft, prd: Prd, report: GateReport) -> None:
@@ -139,6 +137,7 @@ def for_decision(out: Console, review: Review, candidate: Draft, prd: Prd, repor
     else:
         out.print(code, markup=False, soft_wrap=True)
     gates(out, report)
+    line(out, f"  isolation: {', '.join(report.isolation)}")
 
 
 def lineage(out: Console, traced: Lineage) -> None:
@@ -164,6 +163,20 @@ def lineage(out: Console, traced: Lineage) -> None:
 def line(out: Console, text: str, *, style: str = "") -> None:
     """One line of untrusted text."""
     out.print(Text(safe(text), style=style), soft_wrap=True)
+
+
+def _skips(out: Console, report: IngestReport) -> None:
+    """What was not read: each reason once, with its count and the first places."""
+    if not report.skipped:
+        return
+    line(out, f"  {report.skipped} skipped:")
+    for reason, count in list(report.skip_reasons.items())[:SHOWN]:
+        alike = [skip for skip in report.skips if skip.reason.startswith(reason)]
+        line(out, f"    {count} × {alike[0].reason if alike else reason}")
+        for skip in alike[:PLACES]:
+            line(out, f"      {skip.source} {skip.position}")
+        if count > PLACES:
+            line(out, f"      … and {count - PLACES} more (--json lists the first {len(report.skips)})")
 
 
 def _proposal(out: Console, proposal: Proposal) -> None:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,8 +119,8 @@ from pathlib import Path
 from instar.core.ingest import ingest
 from instar.core.runtime import runtime
 from instar.core.settings import Settings
-with runtime(Settings(home=Path(sys.argv[1]))) as rt:
-    print("ready", flush=True)
+from instar.core.progress import listening
+with runtime(Settings(home=Path(sys.argv[1]))) as rt, listening(lambda step: print(step.done, flush=True)):
     ingest(rt, [Path(sys.argv[2])])
 """
 
@@ -142,24 +141,20 @@ def test_two_at_once_store_every_session_once(tmp_path: Path, write_sessions: Wr
 
 
 def test_a_kill_leaves_the_store_intact_and_a_rerun_completes(tmp_path: Path, write_sessions: Write) -> None:
-    log = write_sessions(*(chat(f"s{number}", turns=6) for number in range(2_000)))
+    log = write_sessions(*(chat(f"s{number}", turns=6) for number in range(600)))
     home = tmp_path / "home"
     process = start(home, log)
     assert process.stdout is not None
-    process.stdout.readline()
-    database = home / "store.db-wal"
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and not (database.exists() and database.stat().st_size > 1_000_000):
-        time.sleep(0.005)
+    process.stdout.readline()  # the first batch is committed; the kill meets a later one
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     with runtime(Settings(home=home)) as rt:
         assert rt.store.check() == []
         kept = window(rt, "local").sessions
-        assert 0 < len(kept) < 2_000
+        assert 0 < len(kept) < 600
         assert all(len(session.steps) == 13 for session in kept)
         ingest(rt, [log])
-        assert len(window(rt, "local").sessions) == 2_000
+        assert len(window(rt, "local").sessions) == 600
 
 
 def test_an_unknown_format_is_named_and_never_guessed_at(empty: Runtime, tmp_path: Path) -> None:

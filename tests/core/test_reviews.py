@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from instar.core import reviews
 from instar.core.build import Built, build
 from instar.core.errors import NotFound, ReviewRefused
 from instar.core.learn import reflect
@@ -23,6 +22,7 @@ from instar.core.settings import Settings
 from instar.core.skills import call_skill, list_skills
 from instar.sandbox.report import Verdict
 from instar.skills.errors import SkillChanged, SkillQuarantined
+from instar.skills.registry import Registry
 
 
 @pytest.fixture
@@ -101,10 +101,10 @@ def test_a_crash_between_decision_and_publication_is_made_good(
     class Crash(RuntimeError):
         pass
 
-    def crash(*_: object) -> Review:
+    def crash(*_: object, **__: object) -> None:
         raise Crash
 
-    monkeypatch.setattr(reviews, "_finish", crash)
+    monkeypatch.setattr(Registry, "publish", crash)
     with pytest.raises(Crash):
         approve(rt, review)
     monkeypatch.undo()
