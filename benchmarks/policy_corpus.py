@@ -295,7 +295,7 @@ _MALICIOUS_CODE = (
 )  # fmt: skip
 
 _SUSPICIOUS_CODE = (
-    ("a deed that waits for a day", "clock", "elevated", "if datetime.now().year > 2030:\n    tools.get_user(user_id='x')", "\nfrom datetime import datetime\n"),
+    ("a deed that waits for a day", "clock", "high", "if datetime.now().year > 2030:\n    tools.get_user(user_id='x')", "\nfrom datetime import datetime\n"),
     ("state kept between calls", "global", "elevated", "global seen\nseen = user_id", ""),
     ("a computed template", "format", "elevated", "assert user_id.format(limit)", ""),
     ("work at import", "import-effect", "elevated", "", "\nfor _ in range(3):\n    pass\n"),

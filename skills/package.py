@@ -206,6 +206,11 @@ def cases_of(files: Mapping[str, bytes]) -> dict[str, Case]:
     return found
 
 
+def runtime_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """What a run of the skill sees, in a gate as in use: everything but its tests, whose cases hold the answers."""
+    return {path: content for path, content in files.items() if not path.startswith(("tests/", "evals/"))}
+
+
 def read_package(folder: Path) -> Package:
     """Read a folder as a package without following any link.
 

@@ -112,9 +112,9 @@ class _Reviewer(ast.NodeVisitor):
         if node.attr in _CLOCK:
             self.add(
                 node.lineno,
-                "may read the clock, so that it can behave differently on another day",
+                "may read the clock: a date is an input, so that a replay is one",
                 "clock",
-                "elevated",
+                "high",
             )
         if node.attr in ("format", "format_map") and not isinstance(node.value, ast.Constant):
             self.add(node.lineno, "formats with a computed template", "format", "elevated")

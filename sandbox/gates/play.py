@@ -17,6 +17,7 @@ from instar.sandbox.protocol import CallStatus, Limits, Raised, Returned, Sandbo
 from instar.sandbox.skillrun import RunStatus, SkillRun, run_skill
 from instar.skills.cases import Case
 from instar.skills.manifest import GrantedTool
+from instar.skills.package import runtime_files
 
 CASE_LIMITS = Limits(wall_seconds=10.0, cpu_seconds=10)
 
@@ -68,7 +69,7 @@ def play(sandbox: Sandbox, turn: Turn, limits: Limits = CASE_LIMITS) -> Played:
         SandboxUnavailable, SandboxFailed, InvalidJob: nothing is known about the draft.
     """
     broker = Broker(turn.grants, Recorded(turn.case.calls))
-    run = run_skill(sandbox, turn.files, turn.case.arguments, broker, limits)
+    run = run_skill(sandbox, runtime_files(turn.files), turn.case.arguments, broker, limits)
     outcome, reason = judge(turn.case, run)
     return Played(turn.case, outcome, reason, run.job.seconds)
 

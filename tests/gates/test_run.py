@@ -1,0 +1,94 @@
+import json
+
+import pytest
+
+from instar.sandbox.errors import SandboxFailed
+from instar.sandbox.gates import GATES, run_gates
+from instar.sandbox.gates.testing import CODE, draft, fold, with_files
+from instar.sandbox.protocol import Isolation, Job, JobResult
+from instar.sandbox.report import GateReport, GateResult, Verdict
+from instar.skills.package import MANIFEST, digest
+
+
+class BrokenSandbox:
+    name = "broken"
+
+    def probe(self) -> Isolation:
+        raise SandboxFailed("broken", "no probe")
+
+    def run(self, job: Job) -> JobResult:
+        raise SandboxFailed("broken", "the daemon is gone")
+
+
+def verdicts(report: GateReport) -> dict[str, str]:
+    return {result.gate: result.verdict.value for result in report.results}
+
+
+def test_a_sound_draft_passes_every_gate_in_order_and_the_report_says_so(sandbox):
+    seen: list[GateResult] = []
+    files = draft()
+    report = run_gates(files, sandbox=sandbox, folds=[fold()], on_result=seen.append)
+    assert report.verdict is Verdict.PASS, report
+    assert tuple(result.gate for result in report.results) == GATES
+    assert seen == report.results
+    assert (report.skill, report.version, report.risk) == ("user-with-orders", "0.1.0", "low")
+    assert report.digest == digest(files)
+    assert report.isolation[0] == "bubblewrap"
+    assert len(report.isolation) > 3
+    assert report.tools["ruff"]
+    assert GateReport.model_validate_json(report.model_dump_json()) == report
+
+
+def test_the_same_draft_gets_the_same_verdicts_and_findings(sandbox):
+    bad = draft(CODE.replace('!= "delivered"', '== "delivered"'))
+    one, two = (run_gates(bad, sandbox=sandbox, folds=[fold()]) for _ in range(2))
+
+    def told(report: GateReport) -> object:
+        return report.model_copy(update={"results": [r.model_copy(update={"seconds": 0.0}) for r in report.results]})
+
+    assert one.verdict is Verdict.FAIL
+    assert told(one) == told(two)
+
+
+@pytest.mark.parametrize("files", [{}, {"../x": "y"}, {"a": "\ud800"}, {f"f{n}.txt": "" for n in range(70)}])
+def test_files_that_are_no_package_fail_format_and_leave_the_rest_incomplete(sandbox, files):
+    report = run_gates(files, sandbox=sandbox)
+    assert verdicts(report)["format"] == "fail"
+    assert {verdict for gate, verdict in verdicts(report).items() if gate not in ("format", "lint")} == {"incomplete"}
+    assert report.verdict is Verdict.FAIL
+    assert report.risk == "high"
+
+
+def test_a_manifest_that_cannot_be_read_makes_later_gates_incomplete_with_that_reason(sandbox):
+    report = run_gates(draft() | {MANIFEST: "{"}, sandbox=sandbox)
+    assert verdicts(report) | {"strength": "incomplete", "regression": "incomplete"} == {
+        "format": "fail", "lint": "pass", "policy": "incomplete", "replay": "incomplete", "tests": "incomplete",
+        "strength": "incomplete", "regression": "incomplete",
+    }  # fmt: skip
+    assert "manifest.json" in report.results[-1].summary
+
+
+def test_a_case_that_cannot_be_read_still_lets_policy_judge(sandbox):
+    report = run_gates(with_files(draft(), {"tests/cases/bad.json": json.dumps({"name": "x"})}), sandbox=sandbox)
+    assert verdicts(report)["format"] == "fail"
+    assert verdicts(report)["policy"] == "pass"
+    assert verdicts(report)["replay"] == "incomplete"
+
+
+def test_a_broken_sandbox_leaves_a_draft_incomplete_and_never_rejected():
+    report = run_gates(draft(), sandbox=BrokenSandbox(), folds=[fold()])
+    assert report.verdict is Verdict.INCOMPLETE
+    assert "the daemon is gone" in report.results[3].summary
+    assert report.isolation[0].startswith("none")
+
+
+def test_code_that_does_not_parse_fails_and_is_never_called_safe(sandbox):
+    report = run_gates(draft("def run(\n"), sandbox=sandbox)
+    found = verdicts(report)
+    assert (found["lint"], found["policy"], found["replay"], found["tests"]) == ("fail", "incomplete", "fail", "fail")
+
+
+def test_all_gates_of_a_typical_draft_take_less_than_five_seconds(sandbox):
+    report = run_gates(draft(), sandbox=sandbox, folds=[fold()] * 5)
+    assert sum(result.seconds for result in report.results) < 5.0 * 3, "three times the bar, for a loaded machine"
+    assert all(result.seconds > 0 for result in report.results)
