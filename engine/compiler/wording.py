@@ -11,6 +11,8 @@ from instar.engine.compiler.plans import axes_of, defaults
 from instar.engine.documents import Plan, PlanNode, PlanParameter
 
 MAX_NAME = 64
+NAMED = 2
+"""So many of the things that come with the first one stand in a name; the title lists them all."""
 _VAGUE = frozenset(
     [
         "detail",
@@ -39,7 +41,8 @@ def subjects(plan: Plan) -> list[str]:
         noun = _noun(node)
         if noun and (noun not in found or axes[node.name]):
             found[noun] = plural(noun) if axes[node.name] else noun
-    return list(found.values())
+    first, *further = found.values() or [""]
+    return [first, *(noun if noun != first else "details" for noun in further)] if first else []
 
 
 def title_of(plan: Plan) -> str:
@@ -58,7 +61,7 @@ def skill_name(plan: Plan, taken: Collection[str] = ()) -> str:
     nouns = subjects(plan) or [plan.nodes[0].tool]
     inputs = "-".join(["by", *(p.name.removesuffix("_value") for p in given(plan))]) if given(plan) else ""
     alone = f"several-{nouns[0]}" if is_batch(plan) else f"{nouns[0]}-{inputs}"
-    short = f"{nouns[0]}-with-{'-and-'.join(nouns[1:])}" if len(nouns) > 1 else alone
+    short = f"{nouns[0]}-with-{'-and-'.join(nouns[1 : 1 + NAMED])}" if len(nouns) > 1 else alone
     for wanted in (short, f"{short}-{inputs}"):
         name = _slug(wanted)
         if name not in taken:
@@ -105,8 +108,10 @@ def _noun(node: PlanNode) -> str:
 
 def _slug(text: str) -> str:
     ascii_only = text.encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9]+", "-", ascii_only).strip("-")
-    return slug[:MAX_NAME].strip("-") or "skill"
+    slug = re.sub(r"[^a-z0-9]+", "-", ascii_only).strip("-") or "skill"
+    if len(slug) > MAX_NAME:
+        slug = slug[: MAX_NAME + 1].rpartition("-")[0] or slug
+    return slug[:MAX_NAME]
 
 
 def _capital(text: str) -> str:
