@@ -144,6 +144,26 @@ class PlanNode(BaseModel):
     evidence: Evidence
 
 
+class FiringRule(BaseModel):
+    """When a host may use the skill unasked, from what is visible before the call, as measured on recorded uses.
+
+    Where `fire` is false the skill is only offered. `unless_named` holds regular expressions of identifiers: a request
+    that already names one wants that one, not all. `unless_called` holds tools whose earlier use means the same.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fire: bool
+    unless_named: list[str] = Field(default_factory=list)
+    unless_called: list[str] = Field(default_factory=list)
+    needed_share: float = Field(ge=0, le=1)
+    """Of the calls that the rule lets the skill make, how many the agent made too."""
+    kept_share: float = Field(ge=0, le=1)
+    """Of the turns that the skill can save, how many it still saves under the rule."""
+    uses: int = Field(ge=0)
+    tasks: int = Field(ge=0)
+
+
 class Plan(BaseModel):
     """A dataflow tree in topological order; the first node is its root."""
 
@@ -151,6 +171,7 @@ class Plan(BaseModel):
 
     parameters: list[PlanParameter]
     nodes: list[PlanNode] = Field(min_length=1)
+    firing: FiringRule | None = None
 
 
 # Reflection -------------------------------------------------------------------------------------------------

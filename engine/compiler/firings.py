@@ -48,6 +48,8 @@ class Growth:
     tasks: int
     calls: int
     confidence: float
+    wanted: float
+    """Of all calls it would have made, the share that the agent made."""
     null_rate: float
     absent: bool
     """Whether its input was sometimes missing although its source was there."""

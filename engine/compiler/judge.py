@@ -150,7 +150,11 @@ def judge(
     tasks = {tree.firings[i].trace.task for i in matched}
     if reason := _thin(len(sessions), len(tasks), len(values), settings):
         return Rejection(tool, len(tasks), reason)
-    able = sum(1 for index in range(len(tree.firings)) if index in matched or claim.rows(index))
+    rows = [len(claim.rows(index)) for index in range(len(tree.firings))]
+    able = sum(1 for index, count in enumerate(rows) if index in matched or count)
+    called = sum(
+        len({claim.key(tree.firings[i].events[at].arguments) for at in found}) for i, found in matched.items()
+    )
     confidence = len(matched) / able * (len(matched) / (len(matched) + len(failed - set(matched))))
     null_rate = _null_rate(claim, matched)
     loops = any(step in LOOPS for option in bindings.values() for step in option[2])
@@ -171,6 +175,7 @@ def judge(
         tasks=len(tasks),
         calls=sum(map(len, matched.values())),
         confidence=round(confidence, 4),
+        wanted=round(called / sum(rows), 4),
         null_rate=round(null_rate, 4),
         absent=any(_absent(firing, claim) for firing in tree.firings),
         looped=loops or any(g.looped and g.name == claim.source for g in tree.growths),

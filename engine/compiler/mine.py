@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from instar.engine.compiler.candidates import Candidate, candidates
 from instar.engine.compiler.effects import CODING_AGENT_READS
+from instar.engine.compiler.firing import firing_rule
 from instar.engine.compiler.firings import Tree
 from instar.engine.compiler.index import Trace, traces
 from instar.engine.compiler.settings import DEFAULTS, MiningSettings
@@ -38,7 +39,7 @@ def mine(sessions: Sequence[Session], settings: MiningSettings = DEFAULTS) -> Mi
     for project, found in traces(sessions, settings.effects, settings.window_steps).items():
         trees, turned_down = _trees(found, settings)
         kept = candidates(trees, found, settings)[: settings.max_patterns]
-        patterns += [_pattern(project, candidate) for candidate in kept]
+        patterns += [_pattern(project, candidate, found) for candidate in kept]
         abstentions += _abstentions(project, found, kept, turned_down)
     patterns.sort(key=lambda p: (-p.turns_saved * p.support.sessions, p.id))
     abstentions.sort(key=lambda pair: (-pair[0], pair[1].what))
@@ -79,8 +80,9 @@ def _trees(found: Sequence[Trace], settings: MiningSettings) -> tuple[list[Tree]
     return grown, bare
 
 
-def _pattern(project: str, candidate: Candidate) -> Pattern:
-    plan, uses = candidate.plan, candidate.uses
+def _pattern(project: str, candidate: Candidate, found: Sequence[Trace]) -> Pattern:
+    uses = candidate.uses
+    plan = candidate.plan.model_copy(update={"firing": firing_rule(candidate.plan, found)})
     return Pattern(
         id=plan_id(project, plan),
         title=title_of(plan),

@@ -137,7 +137,9 @@ class _Planner:
         sources = [self.switches.get(source, "") for kind, source, _ in growth.bindings.values() if kind == "result"]
         name = next((name for name in sources if name), "")
         new = any(kind == "new" for kind, _, _ in growth.bindings.values())
-        if not name and not new and growth.confidence < self.settings.usual:
+        rare = growth.confidence < self.settings.usual or growth.wanted < self.settings.usual_calls
+        first = growth is self.tree.growths[0]  # without it the skill would do nothing more than its first call
+        if not name and not new and rare and not first:
             share = f"{growth.confidence:.0%}"
             description = f"Also call {growth.tool}; wanted in {share} of the recorded uses."
             name = self.parameters.add_switch(f"with_{self.names[growth.name]}", description)

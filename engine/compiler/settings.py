@@ -24,6 +24,8 @@ class MiningSettings:
     """Share of the first node's calls that this follow-up came after."""
     usual: float = 0.6
     """Below this confidence a follow-up runs only when asked for, by a boolean parameter."""
+    usual_calls: float = 0.4
+    """So does one of whose calls a smaller share was wanted."""
     min_loop_sessions: int = 3
     """Sessions in which a loop was seen to run over at least two items."""
     min_loop_share: float = 0.2
