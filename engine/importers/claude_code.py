@@ -90,7 +90,7 @@ class ClaudeCode:
     def recognises(self, value: JsonValue) -> bool:
         """A line with a known type and the session's id, or a summary of one."""
         record = mapping(value)
-        kind = record.get("type")
+        kind = text_field(record, "type")
         if kind in ("user", "assistant"):
             return "content" in mapping(record.get("message")) and isinstance(record.get("sessionId"), str)
         if kind == "system":

@@ -51,7 +51,7 @@ class Codex:
     def recognises(self, value: JsonValue) -> bool:
         """A record in its envelope, or a message of the first versions with its time."""
         record = mapping(value)
-        if record.get("type") in _ENVELOPES and isinstance(record.get("payload"), dict):
+        if text_field(record, "type") in _ENVELOPES and isinstance(record.get("payload"), dict):
             return True
         timed = "timestamp" in record or "created_at" in record
         return timed and record.get("role") in ("user", "assistant") and ("content" in record or "message" in record)
@@ -62,7 +62,7 @@ class Codex:
 
 
 def _handle(record: Record, transcript: Transcript, heading: Heading) -> bool:
-    kind = record.get("type")
+    kind = text_field(record, "type")
     at = moment(record.get("timestamp", record.get("created_at")))
     payload = mapping(record.get("payload"))
     if kind == "session_meta":

@@ -32,7 +32,7 @@ class Cursor:
         """A role beside a message of blocks, and no type."""
         record = mapping(value)
         content = mapping(record.get("message")).get("content")
-        return record.get("role") in _SPEAKERS and isinstance(content, list) and "type" not in record
+        return text_field(record, "role") in _SPEAKERS and isinstance(content, list) and "type" not in record
 
     def read(self, values: Iterator[Value], member: Member, context: Context) -> Iterator[Imported | Skipped]:
         """One session per file; one in a folder of sub-agents is a sub-agent's."""

@@ -59,7 +59,7 @@ def _entries(record: Record) -> list[JsonValue]:
     """The messages of a whole session; empty where the record is none."""
     entries = sequence(record.get("messages")) or sequence(record.get("history"))
     first = mapping(entries[0]) if entries else {}
-    return entries if first.get("type") in _SPEAKERS or "parts" in first else []
+    return entries if text_field(first, "type") in _SPEAKERS or "parts" in first else []
 
 
 def _build(value: JsonValue, transcript: Transcript, heading: Heading) -> None:

@@ -43,7 +43,7 @@ class Grok:
 
 
 def _handle(record: Record, transcript: Transcript, heading: Heading) -> bool:
-    kind = record.get("type")
+    kind = text_field(record, "type")
     text = content_text(record.get("content"))
     if kind == "system":
         transcript.say(Speaker.SYSTEM, text)

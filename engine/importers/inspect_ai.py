@@ -46,29 +46,31 @@ class InspectAI:
             entry = mapping(value)
             _build(mapping(entry.get("sample")), mapping(entry.get("eval")) or evaluation, transcript, heading)
 
-        return read_each(_samples(values), member, context, name=self.name, build=build)
+        return read_each(_samples(values, member), member, context, name=self.name, build=build)
 
 
 def _is_sample(record: Record) -> bool:
     return isinstance(record.get("messages"), list) and "epoch" in record and "id" in record and "target" in record
 
 
-def _samples(values: Iterator[Value]) -> Iterator[Value]:
-    """Every sample with the evaluation it is part of; what lies beside samples in an archive has none."""
+def _samples(values: Iterator[Value], member: Member) -> Iterator[Value]:
+    """Every sample with the evaluation it is part of; what lies beside the samples in an archive has none."""
     for value in values:
         record = mapping(value.json)
         if _is_sample(record):
             yield Value(value.place, {"sample": record}, value.size)
             continue
-        for number, sample in enumerate(sequence(record.get("samples")), start=1):
-            if record.keys() >= _LOG:
-                entry: JsonValue = {"sample": sample, "eval": record.get("eval")}
-                yield Value(f"{value.place} sample {number}", entry, value.size)
+        samples = sequence(record.get("samples")) if record.keys() >= _LOG else []
+        for number, sample in enumerate(samples, start=1):
+            entry: JsonValue = {"sample": sample, "eval": record.get("eval")}
+            yield Value(f"{value.place} sample {number}", entry, value.size)
+        if not samples and not member.inside:
+            yield Value(value.place, {}, value.size)
 
 
 def _build(sample: Record, evaluation: Record, transcript: Transcript, heading: Heading) -> None:
     if not _is_sample(sample):
-        raise MalformedRecord("not a sample with messages")
+        raise MalformedRecord("no sample with messages")
     attachments = mapping(sample.get("attachments"))
     messages = [_message(mapping(message), attachments) for message in sequence(sample.get("messages"))]
     read_messages(messages, transcript)

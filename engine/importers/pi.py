@@ -52,7 +52,7 @@ class Pi:
 
 
 def _handle(record: Record, transcript: Transcript, heading: Heading) -> bool:
-    kind = record.get("type")
+    kind = text_field(record, "type")
     if kind == "session":
         heading.key = heading.key or text_field(record, "id")
         heading.project = heading.project or folder_name(text_field(record, "cwd"))

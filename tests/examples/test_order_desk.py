@@ -264,9 +264,9 @@ def test_every_recorded_answer_is_the_desks_own(recorded: list[Session]) -> None
 
 def test_ten_thousand_sessions_would_take_well_under_a_minute_and_all_differ() -> None:
     count = 600
-    start = time.perf_counter()
+    start = time.process_time()
     made = list(sessions(11, count))
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     assert seconds * 10_000 / count < 45, f"{seconds:.2f} s for {count}"
     assert len({json.dumps(session["messages"]) for session in made}) == count
     customers = Counter(
