@@ -18,9 +18,10 @@ from instar.engine.compiler.need import Need, need_of
 from instar.engine.compiler.plans import axes_of, references
 from instar.engine.compiler.pseudonyms import Pseudonyms
 from instar.engine.compiler.replay import execute
+from instar.engine.compiler.requests import topics
 from instar.engine.compiler.settings import MiningSettings
 from instar.engine.compiler.values import canonical
-from instar.engine.compiler.wording import given, listed, spoken, subjects
+from instar.engine.compiler.wording import inputs_of, listed, spoken, subjects
 from instar.engine.documents import FromConstant, FromResult, Pattern, Plan, Prd, Proposal, ToolNeed, Window
 from instar.engine.session import Session, ToolSchema
 from instar.skills.cases import Case
@@ -172,10 +173,14 @@ def _per_use(subject: _Subject) -> float:
 
 def _when_to_use(subject: _Subject) -> list[str]:
     nouns = subjects(subject.plan)
-    inputs = listed([f"the {spoken(parameter.name)}" for parameter in given(subject.plan)]) or "nothing"
+    inputs = inputs_of(subject.plan)
     needed = listed([f"the {noun}" for noun in nouns[1:] or nouns])
-    verb = "are" if len(given(subject.plan)) > 1 else "is"
-    found = [f"{_capital(inputs)} {verb} known and {needed} will be needed too"]
+    shown = {
+        page.rsplit(".", 1)[0] for node in subject.plan.nodes[1:] or subject.plan.nodes for page in node.evidence
+    }
+    asked = topics([session for session in subject.sessions if session.page_id in shown])
+    about = f" ({', '.join(asked)})" if asked else ""
+    found = [f"A request{about} gives {inputs}, and needs {needed} as well"]
     found += [
         f"Before the first {node.tool}, when the answer depends on more than one of them"
         for node in subject.plan.nodes
@@ -249,7 +254,3 @@ def _questions(subject: _Subject, chosen: Sequence[TaskCase]) -> list[str]:
     if not any(session.tools for session in subject.sessions):
         found.append("The tools' schemas were not recorded: types come from the values seen.")
     return found
-
-
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"

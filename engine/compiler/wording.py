@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 
 from instar.engine.compiler.effects import PLAIN_READS
 from instar.engine.compiler.naming import words
-from instar.engine.compiler.plans import axes_of, defaults
-from instar.engine.documents import Plan, PlanNode, PlanParameter
+from instar.engine.compiler.plans import axes_of, defaults, references
+from instar.engine.compiler.uses import entries
+from instar.engine.documents import FromParameter, Plan, PlanNode, PlanParameter
 
 MAX_NAME = 64
 NAMED = 2
@@ -78,6 +79,20 @@ def given(plan: Plan) -> list[PlanParameter]:
     """The parameters that must be given."""
     optional = defaults(plan)
     return [parameter for parameter in plan.parameters if parameter.name not in optional]
+
+
+def inputs_of(plan: Plan) -> str:
+    """What must be given, alternatives apart: "the email, or the first name and the zip"."""
+    ways: dict[str, None] = {}
+    for node in entries(plan):
+        names = [
+            option.name
+            for binding in node.arguments.values()
+            for option in references(binding)
+            if isinstance(option, FromParameter)
+        ]
+        ways[listed([f"the {spoken(name)}" for name in names])] = None
+    return ", or ".join(way for way in ways if way) or "nothing"
 
 
 def spoken(name: str) -> str:
