@@ -114,7 +114,7 @@ class ClaudeCode:
             _collect(value, member, parts, roots, drift)
         for kind, (count, place) in drift.items():
             yield Skipped(member.file, member.position(place), drifted(kind, count))
-        if not any(part.records for part in parts.values()):
+        if not parts:
             yield Skipped(member.file, member.position("file"), "a session without messages")
             return
         for part in parts.values():
@@ -154,6 +154,7 @@ class ClaudeCode:
                 transcript.left_out[error.reason] += 1
         yield from remarks(transcript, part.file, part.position)
         if not transcript.steps:
+            yield Skipped(part.file, part.position, "a session without messages")
             return
         key = f"{part.session}/{part.agent}" if part.agent else part.session
         session = Session(
@@ -188,7 +189,9 @@ def _collect(
     if uuid:
         roots[uuid] = root
     session = text_field(record, "sessionId", "session_id")
-    if kind not in _CONVERSATION or not session:
+    if kind not in _CONVERSATION or kind == "system" or not session:
+        return
+    if kind == "attachment" and mapping(record.get("attachment")).get("type") != "queued_command":
         return
     subagent_file = member.lies_in(SUBAGENTS)
     sidechain = subagent_file or record.get("isSidechain") is True
@@ -213,11 +216,9 @@ def _read_record(record: Record, transcript: Transcript) -> None:
         output = record.get("output", record.get("content"))
         transcript.answer(output, tool=text_field(record, "name"), flag=record.get("is_error") is True, at=at)
     elif kind == "attachment":
-        attachment = mapping(record.get("attachment"))
-        if attachment.get("type") == "queued_command":  # typed while the agent was at work
-            text = content_text(attachment.get("prompt"))
-            transcript.say(_speaker(record, text), text, at)
-    elif kind != "system":
+        text = content_text(mapping(record.get("attachment")).get("prompt"))  # typed while the agent was at work
+        transcript.say(_speaker(record, text), text, at)
+    else:
         message = mapping(record.get("message"))
         turn = text_field(message, "id") or text_field(record, "uuid")
         failed = mapping(record.get("toolUseResult")).get("is_error") is True

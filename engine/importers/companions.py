@@ -25,6 +25,7 @@ from instar.engine.session import Outcome, ToolSchema
 EVALUATIONS = "evaluations"
 TRACES = "traces"
 _PEEK = 4096
+_SCHEMA_WORDS = (b'"parameters"', b'"inputSchema"', b'"input_schema"')
 _HEADERS = ("header.json", "_journal/start.json")
 _SESSION_ID = re.compile(rb'"sessionId":\s?"([^"\\]{1,128})"')
 _OVERLAP = 256
@@ -92,13 +93,13 @@ def _has_parameters(tool: JsonValue) -> bool:
 def _look_at(member: Member, companions: Companions, limits: ImportLimits) -> None:
     head = member.stream.peek(_PEEK)[:_PEEK]
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if member.parents[-1:] == (EVALUATIONS,) or member.folder.endswith(f"/{EVALUATIONS}"):
+    if member.lies_in(EVALUATIONS):
         _evaluation(member, companions, limits)
     elif member.inside in _HEADERS and start == b"{":
         _header(member, companions, limits)
-    elif start == b"[" and b'"name"' in head and (b'"parameters"' in head or b"nput" in head):
+    elif start == b"[" and b'"role"' not in head and any(word in head for word in _SCHEMA_WORDS):
         _schemas(member, companions, limits)
-    elif start == b"{" and b'"sessionId"' in head and SUBAGENTS not in member.parents:
+    elif start == b"{" and b'"sessionId"' in head and not member.lies_in(SUBAGENTS):
         companions.parts.update(_session_ids(member))
 
 
@@ -123,8 +124,6 @@ def _header(member: Member, companions: Companions, limits: ImportLimits) -> Non
 
 
 def _schemas(member: Member, companions: Companions, limits: ImportLimits) -> None:
-    if len(head := member.stream.peek(_PEEK)) and b'"role"' in head[:_PEEK]:
-        return
     tools: list[JsonValue] = []
     for value in read_values(member.stream, limits):
         if isinstance(value, Problem) or not _has_parameters(value.json):

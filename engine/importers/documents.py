@@ -19,6 +19,7 @@ _SPACE = " \t\r\n"
 _STRUCTURE = re.compile(r'["\[\]{}]')
 _STRING_END = re.compile(r'["\\]')
 _NEAR_THE_END = 16
+_BEGINS_AS_MESSAGE = re.compile(r'\{\s*"(?:role|content)"\s*:')
 
 
 class Joined:
@@ -152,7 +153,7 @@ class Documents:
         try:
             first, _ = self._scanner.raw_decode(rest)
         except (ValueError, RecursionError):
-            return rest.startswith('{"role"')
+            return _BEGINS_AS_MESSAGE.match(rest) is not None
         return is_message(first)
 
     def _skip_space(self) -> str | None:

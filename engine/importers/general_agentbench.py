@@ -59,7 +59,7 @@ def _build(record: Record, transcript: Transcript, heading: Heading) -> None:
 
 
 def _used_already(record: Record, member: Member) -> bool:
-    return not _is_trace(record) and bool(evaluation_id(record)) and member.folder.endswith(EVALUATIONS)
+    return not _is_trace(record) and bool(evaluation_id(record)) and member.lies_in(EVALUATIONS)
 
 
 def _is_trace(record: Record) -> bool:

@@ -69,21 +69,18 @@ class Member:
         return PurePosixPath(self.inside or self.name).name.split(".")[0]
 
     def lies_in(self, folder: str) -> bool:
-        """Whether a folder of this name holds it, however far up."""
-        return folder in self.parents or folder in PurePosixPath(self.folder.replace(":", "/")).parts
-
-    @property
-    def parents(self) -> tuple[str, ...]:
-        """The names of the folders it lies in, outermost first, as far as they were named."""
-        return PurePosixPath(self.inside or self.name).parts[:-1]
+        """Whether the folder that it lies in has this name."""
+        return PurePosixPath(self.folder.replace(":", "/")).name == folder
 
 
 class _Metered(io.RawIOBase):
     """Counts what is read, and refuses to go beyond a bound."""
 
-    def __init__(self, stream: IO[bytes], limit: int) -> None:
+    def __init__(self, stream: IO[bytes], limit: int, *, left: int | None = None) -> None:
         super().__init__()
-        self._stream, self._left, self._limit = stream, limit, limit
+        self._stream, self._limit = stream, limit
+        self.left = limit if left is None else left
+        """How much more may be read."""
         self.headers_left: int | None = None
         """While a header of an archive is read: how much more it may take."""
 
@@ -100,8 +97,8 @@ class _Metered(io.RawIOBase):
         data = self._stream.read(len(buffer))
         while data and len(data) < len(buffer) and (more := self._stream.read(len(buffer) - len(data))):
             data += more
-        self._left -= len(data)
-        if self._left < 0:
+        self.left -= len(data)
+        if self.left < 0:
             raise MalformedRecord(f"holds more than {self._limit} bytes once decompressed")
         if self.headers_left is not None:
             self.headers_left -= len(data)
@@ -132,8 +129,7 @@ def members(found: Found, limits: ImportLimits) -> Iterator[Member | Skipped]:
             if head[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)] == _TAR_MAGIC:
                 yield from _archive(found, metered, cast(IO[bytes], stream))
             else:
-                folder = f"{found.path.parent}"
-                yield Member(found.path, found.label, folder, "", stream)
+                yield Member(found.path, found.label, str(found.path.absolute().parent), "", stream)
     except READ_ERRORS as error:
         yield Skipped(found.path, "file", describe(error))
 
@@ -174,20 +170,17 @@ def _archive(found: Found, metered: _Metered, stream: IO[bytes]) -> Iterator[Mem
             archive.members = []  # type: ignore[attr-defined]  # or it remembers every header that it has seen
             if entry is None:
                 return
-            if entry.isdir() or _is_hidden(entry.name):
-                continue
-            if not entry.isreg():
+            content = archive.extractfile(entry) if entry.isreg() else None
+            if content is not None and not _is_hidden(entry.name):
+                yield _inside(found, _printable(entry.name), cast(PeekableStream, content))
+            elif content is None and not entry.isdir():
                 yield Skipped(found.path, _printable(entry.name), "not a regular file")
-                continue
-            content = archive.extractfile(entry)
-            if content is None:
-                continue
-            yield _inside(found, _printable(entry.name), cast(PeekableStream, content))
-            while content.read(MIB):
+            while content is not None and content.read(MIB):
                 pass
 
 
 def _zip(found: Found, raw: IO[bytes], limits: ImportLimits) -> Iterator[Member | Skipped]:
+    left = limits.expanded_bytes
     with zipfile.ZipFile(raw) as archive:
         for entry in archive.infolist():
             if entry.is_dir() or _is_hidden(entry.filename):
@@ -199,8 +192,9 @@ def _zip(found: Found, raw: IO[bytes], limits: ImportLimits) -> Iterator[Member 
                 yield Skipped(found.path, inside, f"cannot be read: {error}")
                 continue
             with content:
-                stream = io.BufferedReader(_Metered(content, limits.expanded_bytes), 64 * 1024)
-                yield _inside(found, inside, cast(PeekableStream, stream))
+                metered = _Metered(content, limits.expanded_bytes, left=left)
+                yield _inside(found, inside, cast(PeekableStream, io.BufferedReader(metered, 64 * 1024)))
+                left = metered.left
 
 
 def _inside(found: Found, inside: str, stream: PeekableStream) -> Member:

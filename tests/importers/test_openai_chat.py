@@ -74,6 +74,12 @@ def test_a_bare_array_of_messages_is_one_session_and_an_array_of_those_is_many(w
     assert len(read(write("many.jsonl", as_lines([messages, messages]))).sessions) == 2
 
 
+def test_an_array_of_messages_is_one_session_however_long_its_first_message_is(write: Write) -> None:
+    messages = [{"role": "system", "content": "Be kind. " * 20_000}, user("Where is my order?")]
+    assert len(read(write("compact.json", messages)).only.steps) == 2
+    assert len(read(write("indented.json", json.dumps(messages, indent=2))).only.steps) == 2
+
+
 def test_a_call_is_paired_with_the_next_result_of_its_repeated_id(write: Write) -> None:
     session = read(
         write(
