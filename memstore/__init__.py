@@ -18,6 +18,7 @@ from instar.memstore.errors import (
     UnresolvedPointer,
 )
 from instar.memstore.faults import Fault, FaultKind
+from instar.memstore.harness import Context, Harness, SessionStart, ToolStart
 from instar.memstore.opening import open_store
 from instar.memstore.pages import (
     Level,
@@ -31,7 +32,10 @@ from instar.memstore.pages import (
 )
 from instar.memstore.redaction import Finding, Redacted, Redactor, redact
 from instar.memstore.scopes import Principal
+from instar.memstore.staging import Flushed
 from instar.memstore.store import Store
+from instar.memstore.templates import Templates, ToolTemplate, infer_template
+from instar.memstore.trace import Difference, replay
 from instar.memstore.writeback import Writeback
 from instar.memstore.writes import (
     Change,
@@ -47,9 +51,13 @@ from instar.memstore.writes import (
 __all__ = [
     "BatchClosed",
     "Change",
+    "Context",
+    "Difference",
     "Fault",
     "FaultKind",
     "Finding",
+    "Flushed",
+    "Harness",
     "InvalidRequest",
     "JournalEntry",
     "JournalStatus",
@@ -71,6 +79,7 @@ __all__ = [
     "Rejection",
     "Representations",
     "ScopeDenied",
+    "SessionStart",
     "StaleWrite",
     "State",
     "Store",
@@ -82,8 +91,13 @@ __all__ = [
     "StoreReadOnly",
     "StoreTooNew",
     "StoreUnavailable",
+    "Templates",
+    "ToolStart",
+    "ToolTemplate",
     "UnresolvedPointer",
     "Writeback",
+    "infer_template",
     "open_store",
     "redact",
+    "replay",
 ]

@@ -35,6 +35,8 @@ class Query:
     """Leave out what is expired at this time."""
     hidden: bool = False
     """Include hidden pages."""
+    exact: bool = False
+    """Only this scope, nothing below it."""
     newest_first: bool = False
     after: int | None = None
     """Continue behind this sequence number, in the direction of the scan."""
@@ -92,7 +94,47 @@ class Logs(Protocol):
         ...
 
 
-class View(Pages, Logs, Protocol):
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A staged entry as text, waiting to be committed."""
+
+    scope: str
+    session: str
+    batch: str
+    entry: str
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """A page that changed: whoever keeps something derived from pages reads it again."""
+
+    seq: int
+    page_id: str
+    version: int
+
+
+class Desk(Protocol):
+    """Reading what waits, and what was decided."""
+
+    def staged(self, scope: str, session: str) -> list[Staged]:
+        """Entries of a session that were staged and not committed, oldest first."""
+        ...
+
+    def trace(self, run: str) -> list[str]:
+        """The decision trace of a run, in order."""
+        ...
+
+    def outbox(self, since: int, limit: int) -> list[OutboxRow]:
+        """Page changes, oldest first."""
+        ...
+
+    def cursor(self, consumer: str) -> int:
+        """How far a consumer of the outbox has come."""
+        ...
+
+
+class View(Pages, Logs, Desk, Protocol):
     """A consistent view: everything read in it is of one moment."""
 
 
@@ -113,6 +155,26 @@ class Transaction(View, Protocol):
 
     def record(self, faults: Sequence[Fault]) -> None:
         """Append to the list of faults."""
+        ...
+
+    def stage(self, entries: Sequence[Staged]) -> None:
+        """Keep entries without effect."""
+        ...
+
+    def unstage(self, seqs: Collection[int]) -> None:
+        """Forget staged entries: they were committed, or journalled as rejected."""
+        ...
+
+    def hide(self, ids: Collection[str], hidden: bool) -> None:
+        """Hide pages, or show them again."""
+        ...
+
+    def keep_trace(self, run: str, lines: Sequence[str]) -> None:
+        """Append to the decision trace of a run."""
+        ...
+
+    def advance(self, consumer: str, through: int) -> None:
+        """Remember how far a consumer of the outbox has come; it never goes back."""
         ...
 
 

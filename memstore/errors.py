@@ -3,8 +3,8 @@
     MemstoreError
     ├── InvalidRequest        the caller asked for something that has no meaning
     ├── ScopeDenied           the principal holds no grant on the scope
-    ├── StaleWrite            the page moved on since it was read
     ├── Rejected              a batch failed validation; nothing of it was applied
+    │   └── StaleWrite            pages moved on since they were read: read again and merge
     ├── UnresolvedPointer     a handle does not resolve to the identical bytes
     ├── BatchClosed           the batch was committed or abandoned before
     └── StoreUnavailable      the machine, not the request, is at fault
@@ -53,17 +53,6 @@ class ScopeDenied(MemstoreError):
         return f"{self.principal!r} holds no grant on {self.scope!r}"
 
 
-class StaleWrite(MemstoreError):
-    """The page moved on since it was read. Read it again and merge."""
-
-    def __init__(self, page_id: str, expected: int, found: int) -> None:
-        self.page_id, self.expected, self.found = page_id, expected, found
-        super().__init__(page_id, expected, found)
-
-    def __str__(self) -> str:
-        return f"page {self.page_id!r}: expected version {self.expected}, found {self.found}"
-
-
 class Rejected(MemstoreError):
     """A batch failed validation. Nothing of it was applied; the journal holds the reasons."""
 
@@ -75,6 +64,10 @@ class Rejected(MemstoreError):
         shown = "; ".join(str(rejection) for rejection in self.rejections[:5])
         more = f"; and {len(self.rejections) - 5} more" if len(self.rejections) > 5 else ""
         return f"nothing was written: {shown}{more}"
+
+
+class StaleWrite(Rejected):
+    """A batch was rejected for nothing else than that pages moved on since they were read: read again and merge."""
 
 
 class UnresolvedPointer(MemstoreError):
@@ -157,3 +150,9 @@ class StoreFailed(StoreUnavailable):
     """The database failed in a way that none of the others describes."""
 
     remedy = "nothing was written; look at the database and try again"
+
+
+def rejected(batch: str, rejections: list[Rejection]) -> Rejected:
+    """The error for these reasons."""
+    stale = all(rejection.code == "STALE_VERSION" for rejection in rejections)
+    return StaleWrite(batch, rejections) if stale else Rejected(batch, rejections)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from instar.memstore.backend import LogQuery, Query
+from instar.memstore.backend import LogQuery, OutboxRow, Query, Staged
 from instar.memstore.faults import Fault
 from instar.memstore.pages import Page, digest_of
 from instar.memstore.scopes import within
@@ -22,6 +23,11 @@ class _State:
     journal: list[JournalEntry] = field(default_factory=list)
     batches: dict[tuple[str, str], BatchRecord] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
+    staged: dict[int, Staged] = field(default_factory=dict)
+    traces: dict[str, list[str]] = field(default_factory=dict)
+    outbox: list[OutboxRow] = field(default_factory=list)
+    cursors: dict[str, int] = field(default_factory=dict)
+    counter: int = 0
 
 
 class _Transaction:
@@ -33,6 +39,8 @@ class _Transaction:
         self._journal: list[JournalEntry] = []
         self._batches: list[BatchRecord] = []
         self._faults: list[Fault] = []
+        self._later: list[Callable[[], None]] = []
+        """Small changes, made in order when the transaction is applied."""
 
     def scopes(self, ids: Collection[str]) -> dict[str, str]:
         return {page_id: page.scope for page_id, page in self.heads(ids).items()}
@@ -66,6 +74,34 @@ class _Transaction:
         wanted = (fault for fault in found if query.session in (None, fault.session))
         return [fault for fault, _ in zip(wanted, range(query.limit), strict=False)]
 
+    def staged(self, scope: str, session: str) -> list[Staged]:
+        entries = self._state.staged.values()
+        return [entry for entry in entries if (entry.scope, entry.session) == (scope, session)]
+
+    def trace(self, run: str) -> list[str]:
+        return list(self._state.traces.get(run, ()))
+
+    def outbox(self, since: int, limit: int) -> list[OutboxRow]:
+        return self._state.outbox[since : since + limit]
+
+    def cursor(self, consumer: str) -> int:
+        return self._state.cursors.get(consumer, 0)
+
+    def stage(self, entries: Sequence[Staged]) -> None:
+        self._later += [partial(self._stage, entry) for entry in entries]
+
+    def unstage(self, seqs: Collection[int]) -> None:
+        self._later += [partial(self._unstage, seq) for seq in seqs]
+
+    def hide(self, ids: Collection[str], hidden: bool) -> None:
+        self._later += [partial(self._hide, page_id, hidden) for page_id in ids]
+
+    def keep_trace(self, run: str, lines: Sequence[str]) -> None:
+        self._later.append(lambda: self._state.traces.setdefault(run, []).extend(lines))
+
+    def advance(self, consumer: str, through: int) -> None:
+        self._later.append(partial(self._advance, consumer, through))
+
     def put(self, pages: Sequence[Page], batch: str) -> None:
         self._pages += pages
 
@@ -88,6 +124,28 @@ class _Transaction:
             state.faults.append(replace(fault, seq=len(state.faults) + 1))
         for batch in self._batches:
             state.batches[batch.scope, batch.key] = batch
+        for page in self._pages:
+            self._announce(page.id, page.version)
+        for change in self._later:
+            change()
+
+    def _stage(self, entry: Staged) -> None:
+        self._state.counter += 1
+        self._state.staged[self._state.counter] = replace(entry, seq=self._state.counter)
+
+    def _unstage(self, seq: int) -> None:
+        self._state.staged.pop(seq, None)
+
+    def _hide(self, page_id: str, hidden: bool) -> None:
+        if versions := self._state.pages.get(page_id):
+            versions[:] = [replace(page, hidden=hidden) for page in versions]
+            self._announce(page_id, 0)
+
+    def _advance(self, consumer: str, through: int) -> None:
+        self._state.cursors[consumer] = max(through, self.cursor(consumer))
+
+    def _announce(self, page_id: str, version: int) -> None:
+        self._state.outbox.append(OutboxRow(len(self._state.outbox) + 1, page_id, version))
 
     def _matching(self, query: Query) -> Iterator[Page]:
         for versions in self._state.pages.values():
@@ -128,7 +186,7 @@ class MemoryBackend:
 def matches(page: Page, query: Query) -> bool:
     """Whether a page is one that the query looks for."""
     return (
-        within(page.scope, query.scope)
+        (page.scope == query.scope if query.exact else within(page.scope, query.scope))
         and any(within(page.scope, grant) for grant in query.grants)
         and query.kind in (None, page.kind)
         and query.type in (None, page.type)

@@ -12,11 +12,18 @@ from instar.memstore.errors import StoreCorrupted, StoreTooNew
 _VERSION = "schema_version"
 
 
-def _first(connection: Connection) -> None:
-    schema.metadata.create_all(connection)
+def _pages_and_journal(connection: Connection) -> None:
+    schema.metadata.create_all(connection, tables=schema.FIRST)
 
 
-STEPS: tuple[Callable[[Connection], None], ...] = (_first,)
+def _staging_and_outbox(connection: Connection) -> None:
+    schema.metadata.create_all(connection, tables=schema.SECOND)
+    # Pages that were there before have never been offered to an index.
+    pages, outbox = schema.pages.c, schema.outbox
+    connection.execute(outbox.insert().from_select(["page", "version"], select(pages.id, pages.version)))
+
+
+STEPS: tuple[Callable[[Connection], None], ...] = (_pages_and_journal, _staging_and_outbox)
 """Step n leads from version n to version n + 1."""
 
 

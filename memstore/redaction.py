@@ -55,7 +55,12 @@ class PatternRedactor:
 
     def redact(self, text: str, place: str = "") -> Redacted:
         """The text without secrets, and what was found; the place is passed through to the findings."""
-        return _replace(text, sorted(self._spans(text), key=lambda span: (span[0], -span[1])), place)
+        findings: tuple[Finding, ...] = ()
+        # Again after a change: what stood against a secret may have hidden where it ends.
+        while spans := sorted(self._spans(text), key=lambda span: (span[0], -span[1])):
+            redacted = _replace(text, spans, place)
+            text, findings = redacted.text, findings + redacted.findings
+        return Redacted(text, findings)
 
     def suspicious(self, text: str) -> bool:
         """Whether there is anything to replace; patterns whose anchors do not occur are never run."""
@@ -94,8 +99,6 @@ def _matches_at(pattern: re.Pattern[str], text: str, lowered: str, anchor: str, 
 
 
 def _replace(text: str, spans: list[tuple[int, int, str]], place: str) -> Redacted:
-    if not spans:
-        return Redacted(text)
     merged: list[tuple[int, int, str]] = []
     for start, end, kind in spans:
         if merged and start < merged[-1][1]:

@@ -136,3 +136,44 @@ faults = Table(
     Column("pages", Text, nullable=False),
     Index("faults_session", "session", "seq"),
 )
+
+staged = Table(
+    "staged",
+    metadata,
+    Column("seq", _Seq, primary_key=True, autoincrement=True),
+    Column("scope", _Name, nullable=False),
+    Column("session", _Name, nullable=False),
+    Column("batch", String, nullable=False),
+    Column("entry", Text, nullable=False),
+    Index("staged_session", "scope", "session", "seq"),
+)
+"""Entries that are durable and have no effect yet."""
+
+traces = Table(
+    "traces",
+    metadata,
+    Column("seq", _Seq, primary_key=True, autoincrement=True),
+    Column("run", String, nullable=False),
+    Column("line", Text, nullable=False),
+    Index("traces_run", "run", "seq"),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("seq", _Seq, primary_key=True, autoincrement=True),
+    Column("page", _Name, nullable=False),
+    Column("version", Integer, nullable=False),
+)
+"""Page changes for whoever keeps an index or sends events."""
+
+cursors = Table(
+    "cursors",
+    metadata,
+    Column("consumer", String, primary_key=True),
+    Column("through", BigInteger, nullable=False),
+)
+
+FIRST = (store_meta, pages, versions, tags, journal, batches, faults)
+SECOND = (staged, traces, outbox, cursors)
+"""Tables by the schema version that brought them."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, exists, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, case, exists, func, or_, select
 
 from instar.memstore import schema
-from instar.memstore.backend import LogQuery, Query, Raced
+from instar.memstore.backend import LogQuery, OutboxRow, Query, Raced, Staged
 from instar.memstore.faults import Fault
 from instar.memstore.pages import Page
 from instar.memstore.rows import (
@@ -109,6 +109,28 @@ class SqlTransaction:
             statement = statement.where(_FAULT.session == query.session)
         return [fault_of(row) for row in self._all(statement.order_by(_FAULT.seq).limit(query.limit))]
 
+    def staged(self, scope: str, session: str) -> list[Staged]:
+        """Entries that wait to be committed, oldest first."""
+        of = schema.staged.c
+        statement = select(schema.staged).where(of.scope == scope, of.session == session).order_by(of.seq)
+        return [Staged(row.scope, row.session, row.batch, row.entry, row.seq) for row in self._all(statement)]
+
+    def trace(self, run: str) -> list[str]:
+        """The decision trace of a run, in order."""
+        of = schema.traces.c
+        return [row.line for row in self._all(select(of.line).where(of.run == run).order_by(of.seq))]
+
+    def outbox(self, since: int, limit: int) -> list[OutboxRow]:
+        """Page changes, oldest first."""
+        of = schema.outbox.c
+        statement = select(schema.outbox).where(of.seq > since).order_by(of.seq).limit(limit)
+        return [OutboxRow(row.seq, row.page, row.version) for row in self._all(statement)]
+
+    def cursor(self, consumer: str) -> int:
+        """How far a consumer has come."""
+        of = schema.cursors.c
+        return int(self._connection.scalar(select(of.through).where(of.consumer == consumer)) or 0)
+
     # Writing
 
     def put(self, pages: Sequence[Page], batch: str) -> None:
@@ -127,6 +149,7 @@ class SqlTransaction:
         if rows:
             self._connection.execute(schema.versions.insert(), rows)
         self._tag(new, later, seqs)
+        self._announce([(page.id, page.version) for page in pages])
 
     def _advance(self, page: Page, seq: int) -> None:
         values = head_values(page, seq)
@@ -165,6 +188,50 @@ class SqlTransaction:
         if faults:
             self._connection.execute(schema.faults.insert(), [fault_values(fault) for fault in faults])
 
+    def stage(self, entries: Sequence[Staged]) -> None:
+        """Keep entries without effect."""
+        rows = [
+            {"scope": entry.scope, "session": entry.session, "batch": entry.batch, "entry": entry.entry}
+            for entry in entries
+        ]
+        if rows:
+            self._connection.execute(schema.staged.insert(), rows)
+
+    def unstage(self, seqs: Collection[int]) -> None:
+        """Forget staged entries."""
+        if seqs:
+            rows = [{"at": seq} for seq in seqs]
+            self._connection.execute(schema.staged.delete().where(schema.staged.c.seq == bindparam("at")), rows)
+
+    def hide(self, ids: Collection[str], hidden: bool) -> None:
+        """Hide pages, or show them again."""
+        rows = [{"of": page_id} for page_id in ids]
+        if rows:
+            statement = schema.pages.update().where(_HEAD.id == bindparam("of")).values(hidden=hidden)
+            self._connection.execute(statement, rows)
+            self._announce([(page_id, 0) for page_id in ids])
+
+    def keep_trace(self, run: str, lines: Sequence[str]) -> None:
+        """Append to the decision trace of a run."""
+        if lines:
+            self._connection.execute(schema.traces.insert(), [{"run": run, "line": line} for line in lines])
+
+    def advance(self, consumer: str, through: int) -> None:
+        """Remember how far a consumer has come."""
+        of = schema.cursors.c
+        moved = (
+            schema.cursors.update()
+            .where(of.consumer == consumer)
+            .values(through=case((of.through < through, through), else_=of.through))
+        )
+        if self._connection.execute(moved).rowcount == 0:
+            self._connection.execute(schema.cursors.insert().values(consumer=consumer, through=through))
+
+    def _announce(self, changed: Sequence[tuple[str, int]]) -> None:
+        if changed:
+            rows = [{"page": page_id, "version": version} for page_id, version in changed]
+            self._connection.execute(schema.outbox.insert(), rows)
+
     def _all(self, statement: Select[Any]) -> Sequence[Row[Any]]:
         return self._connection.execute(statement).all()
 
@@ -186,7 +253,8 @@ def _granted(column: ColumnElement[str], grants: tuple[str, ...]) -> ColumnEleme
 
 
 def _conditions(query: Query) -> list[ColumnElement[bool]]:
-    found = [_below(_HEAD.scope, query.scope), _granted(_HEAD.scope, query.grants)]
+    inside = _HEAD.scope == query.scope if query.exact else _below(_HEAD.scope, query.scope)
+    found = [inside, _granted(_HEAD.scope, query.grants)]
     for column, value in (
         (_HEAD.kind, query.kind),
         (_HEAD.type, query.type),

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self, TypeVar
 
-from instar.memstore.backend import Backend, LogQuery, Query, Raced, Transaction
+from instar.memstore.backend import Backend, OutboxRow, Raced, Transaction
 from instar.memstore.door import Door
-from instar.memstore.errors import Rejected, ScopeDenied, StoreFailed, UnresolvedPointer
+from instar.memstore.errors import Rejected, StoreFailed, rejected
 from instar.memstore.faults import Fault
-from instar.memstore.pages import Page, PageType, State, digest_of
+from instar.memstore.reading import PageReader
 from instar.memstore.redaction import Redactor, default_redactor
 from instar.memstore.represent import Representer
+from instar.memstore.rollback import Rollback
 from instar.memstore.scopes import Principal, check_scope
+from instar.memstore.staging import Desk, Flushed
 from instar.memstore.writeback import Writeback, commit
-from instar.memstore.writes import JournalEntry, Limits, ReasonCode, Receipt, Rejection
+from instar.memstore.writes import Limits, ReasonCode, Receipt, Rejection
 
-_CHUNK = 500
 _ATTEMPTS = 50
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Store:
+class Store(PageReader):
     """Typed, versioned pages that cannot be lost, shrunk or overwritten silently. Made by `open_store`."""
 
     def __init__(
@@ -43,11 +44,10 @@ class Store:
         limits: Limits | None = None,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        self._backend = backend
+        super().__init__(backend, clock)
         self._redactor = redactor or default_redactor()
         self._representer = representer or Representer()
         self._limits = limits or Limits()
-        self._clock = clock
 
     # Writing
 
@@ -84,8 +84,98 @@ class Store:
             lambda tx: commit(tx, request, now=self._clock(), representer=self._representer, limits=self._limits)
         )
         if isinstance(result, list):
-            raise Rejected(writeback.id, result)
+            raise rejected(writeback.id, result)
         return result
+
+    @contextmanager
+    def staging(self, by: Principal, *, scope: str, session: str) -> Iterator[Writeback]:
+        """As `writeback`, but a clean exit only makes the entries durable; `flush` gives them their effect.
+
+        Raises:
+            InvalidRequest: the scope is malformed.
+            Rejected: an entry could not be committed as things are now; none of the batch was staged.
+            StoreUnavailable: nothing was staged.
+        """
+        check_scope(scope)
+        batch = f"batch-{secrets.token_hex(10)}"
+        writeback = Writeback(batch, Door(scope, self._redactor, self._representer, self._limits), None)
+        try:
+            yield writeback
+        finally:
+            writeback.shut()
+        if not writeback.entries:
+            return
+        request, desk = writeback.request(by), self._desk(by, scope, session)
+        pages, rejections = self._transact(lambda tx: desk.stage(tx, request, self._clock()))
+        if rejections:
+            raise rejected(batch, rejections)
+        writeback.preview = pages
+
+    def flush(self, by: Principal, *, scope: str, session: str, run: str = "", trace: Sequence[str] = ()) -> Flushed:
+        """Commit what a session staged, in one transaction; trace lines of a run go with it.
+
+        What became unsound since it was staged is in the result and, with its value, in the journal.
+
+        Raises:
+            StoreUnavailable: everything staged is still staged.
+        """
+        desk, batch = self._desk(by, scope, session), f"batch-{secrets.token_hex(10)}"
+
+        def work(tx: Transaction) -> Flushed:
+            flushed = desk.flush(tx, batch, self._clock())
+            tx.keep_trace(run, trace)
+            return flushed
+
+        return self._transact(work)
+
+    def record(self, by: Principal, faults: Sequence[Fault]) -> None:
+        """Keep faults.
+
+        Raises:
+            ScopeDenied: one of them lies out of grant.
+        """
+        for fault in faults:
+            by.require(fault.scope)
+        now = self._clock()
+        self._transact(lambda tx: tx.record([replace(fault, at=fault.at or now) for fault in faults]))
+
+    def trace(self, run: str) -> list[str]:
+        """The decision trace of a run, line by line; empty when there is no such run. Holds ids, never content."""
+        with self._backend.read() as view:
+            return view.trace(run)
+
+    def rollback(self, by: Principal, *, scope: str, session: str, versions: Mapping[str, int]) -> Receipt:
+        """Bring the pages of a session back to these versions; pages that are not named are hidden.
+
+        An older content becomes a new version, nothing is deleted, and both can be undone.
+
+        Raises:
+            ScopeDenied: no grant covers the scope.
+            StoreUnavailable: nothing was changed.
+        """
+        by.require(scope)
+        back = Rollback(by, scope, session, versions, self._representer)
+        batch = f"batch-{secrets.token_hex(10)}"
+        return self._transact(lambda tx: back.run(tx, batch, self._clock()))
+
+    # The outbox
+
+    def outbox(self, *, since: int = 0, limit: int = 500) -> list[OutboxRow]:
+        """Changes of pages in all scopes, oldest first: for the one process that keeps an index. Holds ids only."""
+        with self._backend.read() as view:
+            return view.outbox(since, limit)
+
+    def cursor(self, consumer: str) -> int:
+        """How far a consumer of the outbox has come."""
+        with self._backend.read() as view:
+            return view.cursor(consumer)
+
+    def advance(self, consumer: str, through: int) -> None:
+        """Remember how far a consumer of the outbox has come. It never goes back."""
+        self._transact(lambda tx: tx.advance(consumer, through))
+
+    def _desk(self, by: Principal, scope: str, session: str) -> Desk:
+        return Desk(by, scope, session, self._representer, self._limits)
 
     def _transact(self, work: Callable[[Transaction], T]) -> T:
         for _ in range(_ATTEMPTS):
@@ -95,197 +185,6 @@ class Store:
             except Raced:
                 continue
         raise StoreFailed("store", f"other writers were faster {_ATTEMPTS} times")
-
-    # Reading
-
-    def get(self, by: Principal, page_id: str, version: int | None = None) -> Page | None:
-        """The last committed version of a page or the one asked for, hidden and expired too; None: no such page.
-
-        Raises:
-            ScopeDenied: it exists out of grant.
-        """
-        with self._backend.read() as view:
-            found = view.versions(page_id, version) if version is not None else list(view.heads([page_id]).values())
-        if not found:
-            return None
-        if not by.may(found[0].scope):
-            raise ScopeDenied(by.name, found[0].scope)
-        return found[0]
-
-    def get_many(self, by: Principal, ids: Collection[str]) -> dict[str, Page]:
-        """The last committed version of each page that exists, in the order asked for.
-
-        Raises:
-            ScopeDenied: one of them exists out of grant.
-        """
-        with self._backend.read() as view:
-            heads = view.heads(ids)
-        for page in heads.values():
-            if not by.may(page.scope):
-                raise ScopeDenied(by.name, page.scope)
-        return {page_id: heads[page_id] for page_id in ids if page_id in heads}
-
-    def resolve(self, by: Principal, handle: str) -> Page:
-        """The page version behind a pointer's handle, its bytes checked against the hash.
-
-        Raises:
-            UnresolvedPointer: no such version, or other bytes than those the handle was made for.
-            ScopeDenied: it exists out of grant.
-        """
-        head, _, mark = handle.rpartition("#")
-        page_id, _, number = head.rpartition("@")
-        if not page_id or not number.isdecimal() or len(number) > 9:
-            raise UnresolvedPointer(handle[:200], "is not a handle")
-        page = self.get(by, page_id, int(number))
-        if page is None:
-            raise UnresolvedPointer(handle, "there is no such page version")
-        if digest_of(page.full) != page.digest or not mark or not page.digest.startswith(mark):
-            raise UnresolvedPointer(handle, "the bytes are not those the handle was made for")
-        return page
-
-    def find(
-        self,
-        by: Principal,
-        *,
-        scope: str,
-        kind: str | None = None,
-        type: PageType | None = None,  # noqa: A002
-        state: State | None = None,
-        tag: str | None = None,
-        parent: str | None = None,
-        session: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-        newest_first: bool = False,
-        hidden: bool = False,
-        expired: bool = False,
-    ) -> Iterator[Page]:
-        """Pages in and below a scope, in the order of their first commit, or backwards.
-
-        `since` (inclusive) and `until` (exclusive) look at `created_at`. Hidden and expired pages are left out
-        unless asked for. Pages stream in short reads of their own; a page committed meanwhile may appear.
-
-        Raises:
-            InvalidRequest: the scope is malformed.
-            ScopeDenied: no grant covers the whole scope. Raised here, not when the first page is taken.
-        """
-        by.require(scope)
-        query = Query(
-            scope=scope,
-            grants=by.grants,
-            kind=kind,
-            type=type,
-            state=state,
-            tag=tag,
-            parent=parent,
-            session=session,
-            since=since,
-            until=until,
-            alive_at=None if expired else self._clock(),
-            hidden=hidden,
-            newest_first=newest_first,
-        )
-        return self._stream(query, limit)
-
-    def _stream(self, query: Query, limit: int | None) -> Iterator[Page]:
-        left = limit
-        while left is None or left > 0:
-            size = _CHUNK if left is None else min(left, _CHUNK)
-            with self._backend.read() as view:
-                pages = view.scan(replace(query, limit=size))
-            yield from pages
-            if len(pages) < size:
-                return
-            query = replace(query, after=pages[-1].seq)
-            left = None if left is None else left - len(pages)
-
-    def count(
-        self,
-        by: Principal,
-        *,
-        scope: str,
-        kind: str | None = None,
-        type: PageType | None = None,  # noqa: A002
-        state: State | None = None,
-        tag: str | None = None,
-        parent: str | None = None,
-        session: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        hidden: bool = False,
-        expired: bool = False,
-    ) -> int:
-        """How many pages `find` would give.
-
-        Raises:
-            InvalidRequest: the scope is malformed.
-            ScopeDenied: no grant covers the whole scope.
-        """
-        by.require(scope)
-        query = Query(
-            scope=scope,
-            grants=by.grants,
-            kind=kind,
-            type=type,
-            state=state,
-            tag=tag,
-            parent=parent,
-            session=session,
-            since=since,
-            until=until,
-            alive_at=None if expired else self._clock(),
-            hidden=hidden,
-        )
-        with self._backend.read() as view:
-            return view.count(query)
-
-    def history(self, by: Principal, page_id: str) -> list[Page]:
-        """All versions of a page that retention kept, oldest first; empty when there is no such page.
-
-        Raises:
-            ScopeDenied: it exists out of grant.
-        """
-        with self._backend.read() as view:
-            versions = view.versions(page_id)
-        if versions and not by.may(versions[0].scope):
-            raise ScopeDenied(by.name, versions[0].scope)
-        return versions
-
-    def journal(self, by: Principal, *, since: int = 0, limit: int | None = None) -> Iterator[JournalEntry]:
-        """Every entry that was staged, committed or rejected under the grants, oldest first, after `since`."""
-        left = limit
-        while left is None or left > 0:
-            size = _CHUNK if left is None else min(left, _CHUNK)
-            with self._backend.read() as view:
-                lines = view.journal(LogQuery(by.grants, since, size))
-            yield from lines
-            if len(lines) < size:
-                return
-            since = lines[-1].seq
-            left = None if left is None else left - len(lines)
-
-    def faults(
-        self, by: Principal, *, scope: str | None = None, session: str | None = None, since: int = 0
-    ) -> Iterator[Fault]:
-        """Faults under the grants, oldest first.
-
-        Raises:
-            InvalidRequest: the scope is malformed.
-            ScopeDenied: no grant covers the scope asked for.
-        """
-        if scope is not None:
-            by.require(scope)
-        return self._stream_faults(LogQuery(by.grants, since, _CHUNK, scope, session))
-
-    def _stream_faults(self, query: LogQuery) -> Iterator[Fault]:
-        while True:
-            with self._backend.read() as view:
-                found = view.faults(query)
-            yield from found
-            if len(found) < query.limit:
-                return
-            query = replace(query, since=found[-1].seq)
 
     # Care
 

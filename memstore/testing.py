@@ -25,6 +25,7 @@ from instar.memstore import (
     Receipt,
     Rejected,
     ScopeDenied,
+    StaleWrite,
     State,
     Store,
     UnresolvedPointer,
@@ -279,7 +280,7 @@ class StoreContract:
         write(store, step(id="p", content={"a": 1}))
         with store.writeback(ALICE, scope=DESK) as batch:
             batch.replace("p", {"a": 2}, expect=1)
-        with pytest.raises(Rejected) as error, store.writeback(ALICE, scope=DESK) as batch:
+        with pytest.raises(StaleWrite) as error, store.writeback(ALICE, scope=DESK) as batch:
             batch.replace("p", {"a": 3}, expect=1)
         assert codes(error) == [ReasonCode.STALE_VERSION]
         assert [page.content for page in store.history(ALICE, "p")] == [{"a": 1}, {"a": 2}]

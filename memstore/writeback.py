@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from instar.memstore.backend import Transaction
 from instar.memstore.door import Door
 from instar.memstore.errors import BatchClosed, InvalidRequest
-from instar.memstore.pages import PageDraft, digest_of
+from instar.memstore.pages import Page, PageDraft, digest_of
 from instar.memstore.redaction import Finding
 from instar.memstore.represent import Representer
 from instar.memstore.scopes import Principal
@@ -54,6 +54,8 @@ class Writeback:
         self.entries: list[Entry] = []
         self._receipt: Receipt | None = None
         self._open = True
+        self.preview: Sequence[Page] = ()
+        """Of a staged batch: the pages of its session as they will be once they are committed."""
 
     def append(self, draft: PageDraft) -> str:
         """Stage a new page; returns its id. With the batch's key, a generated id is the same on every attempt."""
@@ -141,7 +143,7 @@ def commit(
         return Receipt(before.id, before.receipt, before.unchanged, duplicate=True)
     outcome = Validation(tx, by=by, scope=scope, now=now, representer=representer, limits=limits).run(request.entries)
     if outcome.rejections:
-        tx.log(_rejected(request, now, outcome))
+        tx.log(rejection_lines(request, now, outcome))
         return outcome.rejections
     receipt = _receipt(request, outcome)
     record = BatchRecord(request.batch, scope, key or "", digest, by.name, now, receipt.committed, receipt.unchanged)
@@ -178,7 +180,8 @@ def _committed(request: Request, now: datetime, outcome: Outcome) -> list[Journa
     ]
 
 
-def _rejected(request: Request, now: datetime, outcome: Outcome) -> list[JournalEntry]:
+def rejection_lines(request: Request, now: datetime, outcome: Outcome) -> list[JournalEntry]:
+    """Journal lines of a batch that is not applied: the rejected entries with their reasons, the others abandoned."""
     reasons = iter(outcome.rejections)
     lines: list[JournalEntry] = []
     for entry, page in outcome.results:
