@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from instar.core import records
-from instar.core.errors import NotFound
+from instar.core.errors import NotEvaluated, NotFound
 from instar.core.learn import catalogue
 from instar.core.progress import report as progress
 from instar.core.runtime import Runtime
 from instar.engine.documents import Draft, Prd
+from instar.engine.errors import EngineError
 from instar.memstore import PageDraft, PageType, Provenance, State
 from instar.prompts import render
 from instar.sandbox.gates import run_gates
@@ -49,6 +50,7 @@ def build(rt: Runtime, prd_id: str) -> Built:
     Raises:
         NotFound: there is no such requirement.
         PartMissing: there is no sandbox; nothing was judged.
+        NotEvaluated: the engine cannot write this draft.
     """
     page = rt.store.get(rt.principal, prd_id)
     if page is None or page.kind != records.PRD:
@@ -56,7 +58,10 @@ def build(rt: Runtime, prd_id: str) -> Built:
     rt.sandbox.probe()
     prd = records.document(page, Prd)
     progress("write", note=prd.skill)
-    draft = rt.engine.write(prd, catalogue(rt))
+    try:
+        draft = rt.engine.write(prd, catalogue(rt))
+    except EngineError as error:
+        raise NotEvaluated(f"No draft for {prd.skill}: {error}", "It was not judged") from error
     judged = _judge(rt, draft, parent=prd.id)
     for _ in range(MAX_REPAIRS):
         if judged.verdict is not Verdict.FAIL:

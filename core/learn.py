@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from instar.core import records
-from instar.core.errors import NotFound
+from instar.core.errors import NotEvaluated, NotFound
 from instar.core.progress import report
 from instar.core.runtime import Runtime
 from instar.engine.documents import (
@@ -20,6 +20,7 @@ from instar.engine.documents import (
     Reflection,
     Window,
 )
+from instar.engine.errors import EngineError
 from instar.engine.session import Origin, Session, ToolSchema
 from instar.memstore import Page, PageDraft, PageType, Provenance
 from instar.prompts import render
@@ -110,13 +111,17 @@ def specify(rt: Runtime, proposal_id: str) -> Prd:
 
     Raises:
         NotFound: there is no such proposal.
+        NotEvaluated: the engine cannot write a requirement for it.
     """
     page = rt.store.get(rt.principal, proposal_id)
     if page is None or page.kind != records.PROPOSAL:
         raise NotFound(f"No proposal {proposal_id!r}", "`instar pages list --kind proposal` shows what there is")
     proposal = records.document(page, Proposal)
     report("specify", note=proposal.skill)
-    prd = rt.engine.specify(proposal, window(rt, rt.settings.scope, project=proposal.project))
+    try:
+        prd = rt.engine.specify(proposal, window(rt, rt.settings.scope, project=proposal.project))
+    except EngineError as error:
+        raise NotEvaluated(f"No requirement for {proposal.skill}: {error}", "It was not judged") from error
     with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
         batch.append(records.document_draft(prd, records.PRD, text=render("prd.md.j2", prd=prd), parent=proposal_id))
     return prd

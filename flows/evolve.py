@@ -7,6 +7,7 @@ from prefect.runtime import flow_run
 from pydantic import BaseModel, ConfigDict
 
 from instar.core.build import Built
+from instar.core.errors import NotEvaluated
 from instar.core.ingest import IngestReport
 from instar.core.learn import DistillReport
 from instar.engine.documents import Prd, Reflection
@@ -24,6 +25,9 @@ class Evolved(BaseModel):
     reflection: Reflection
     requirements: list[Prd]
     drafts: list[Built]
+    """In the order of `requirements`."""
+    not_built: dict[str, str]
+    """Proposals that could not be evaluated, with the reason; none of them was rejected."""
 
 
 @flow(name="evolve", flow_run_name="evolve {scope}", persist_result=False)
@@ -32,8 +36,16 @@ async def evolve(paths: list[str], scope: str, options: Options) -> Evolved:
     ingested = ingest(paths, options)
     distilled = distill(options)
     reflection = reflect(options)
-    requirements = [specify(proposal.id, proposal.skill, options) for proposal in reflection.proposals]
-    drafts = [build(prd.id, prd.skill, options) for prd in requirements]
+    requirements: list[Prd] = []
+    drafts: list[Built] = []
+    not_built: dict[str, str] = {}
+    for proposal in reflection.proposals:
+        try:
+            prd = specify(proposal.id, proposal.skill, options)
+            drafts.append(build(prd.id, prd.skill, options))
+            requirements.append(prd)
+        except NotEvaluated as error:
+            not_built[proposal.skill] = str(error)
     return Evolved(
         run_id=str(flow_run.id),
         ingest=ingested,
@@ -41,4 +53,5 @@ async def evolve(paths: list[str], scope: str, options: Options) -> Evolved:
         reflection=reflection,
         requirements=requirements,
         drafts=drafts,
+        not_built=not_built,
     )

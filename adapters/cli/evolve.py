@@ -72,14 +72,14 @@ def evolve(
         evolved, place = run_evolve(settings, [str(path.absolute()) for path in paths], options)
     if as_json:
         emit_json({"server": place.server, "run": place.run, **evolved.model_dump(mode="json")})
-        return _exit_code([built.verdict for built in evolved.drafts])
+        return _exit_code([built.verdict for built in evolved.drafts], not_built=bool(evolved.not_built))
     out = console()
-    render.evolved(out, evolved, place)
+    render.evolved(out, evolved, place, settings.tools)
     if sys.stdin.isatty() and out.is_terminal:
         for built in evolved.drafts:
             if built.review:
                 _ask(settings, built.review)
-    return _exit_code([built.verdict for built in evolved.drafts])
+    return _exit_code([built.verdict for built in evolved.drafts], not_built=bool(evolved.not_built))
 
 
 def ingest(context: typer.Context, paths: Paths, dry_run: DryRun = False, as_json: AsJson = False) -> int:
@@ -140,8 +140,8 @@ def _dry_run(settings: Settings, paths: list[Path], *, as_json: bool) -> int:
     return 0
 
 
-def _exit_code(verdicts: list[Verdict]) -> int:
-    if Verdict.INCOMPLETE in verdicts:
+def _exit_code(verdicts: list[Verdict], *, not_built: bool = False) -> int:
+    if not_built or Verdict.INCOMPLETE in verdicts:
         return 3
     return 1 if Verdict.FAIL in verdicts else 0
 

@@ -6,9 +6,11 @@ Session text and drafts come from strangers: control characters, which could dri
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from pydantic import BaseModel
 from rich.console import Console
@@ -29,6 +31,12 @@ def console(*, error: bool = False) -> Console:
     return Console(
         stderr=error, width=None if terminal else PLAIN_WIDTH, no_color=None if terminal else True, highlight=False
     )
+
+
+def program() -> str:
+    """How the user called us, so that commands we print work where they are."""
+    called = Path(sys.argv[0])
+    return shlex.quote(str(called)) if called.name == "instar" and not called.is_absolute() else "instar"
 
 
 def safe(text: object) -> str:

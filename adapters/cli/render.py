@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from instar.adapters.cli.output import safe, table
+from instar.adapters.cli.output import program, safe, table
 from instar.core.build import Built
 from instar.core.ingest import IngestReport
 from instar.core.lineage import CODE, Lineage
@@ -27,7 +30,7 @@ PLACES = 3
 _STYLE = {Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.INCOMPLETE: "yellow"}
 
 
-def evolved(out: Console, result: Evolved, place: Place) -> None:
+def evolved(out: Console, result: Evolved, place: Place, tools: Path | None) -> None:
     """The whole chain, from the funnel to where the reviews wait."""
     funnel(out, result.ingest)
     kinds = ", ".join(f"{count} {kind}" for kind, count in result.distill.kinds.items())
@@ -35,18 +38,20 @@ def evolved(out: Console, result: Evolved, place: Place) -> None:
     reflection(out, result.reflection)
     for built in result.drafts:
         draft(out, built)
+    for skill, reason in result.not_built.items():
+        line(out, f"\nCould not be evaluated: {skill}: {reason}", style="yellow")
     if result.drafts:
         line(out, f"\nIsolation in force: {', '.join(result.drafts[0].report.isolation)}")
-    waiting = [built for built in result.drafts if built.review]
+    waiting = [(built, prd) for built, prd in zip(result.drafts, result.requirements, strict=True) if built.review]
     out.print()
-    for built in waiting:
+    for built, prd in waiting:
         line(out, f"Review waits: {built.review}", style="bold")
-        line(out, f"  instar review show {built.review}")
-        line(out, f"  instar review approve {built.review} --by NAME")
-        line(out, f"  instar skills run {built.skill} --help")
+        line(out, f"  {program()} review show {built.review}")
+        line(out, f"  {program()} review approve {built.review} --by YOUR-NAME")
+        line(out, f"  {_run_command(built.skill, prd, tools)}")
     if not waiting:
         line(out, "No draft waits for review.")
-    line(out, f"\nRun: {place.run}\nThe Prefect server at {place.server} keeps running; `instar down` stops it.")
+    line(out, f"\nRun: {place.run}\nThe Prefect server at {place.server} keeps running; `{program()} down` stops it.")
 
 
 def funnel(out: Console, report: IngestReport) -> None:
@@ -163,6 +168,15 @@ def lineage(out: Console, traced: Lineage) -> None:
 def line(out: Console, text: str, *, style: str = "") -> None:
     """One line of untrusted text."""
     out.print(Text(safe(text), style=style), soft_wrap=True)
+
+
+def _run_command(skill: str, prd: Prd, tools: Path | None) -> str:
+    """A command that works as it stands: with arguments that were really used."""
+    used = next((case.arguments for fold in prd.folds for case in fold.cases), {})
+    words = [program(), "skills", "run", skill]
+    if tools is not None:
+        words += ["--tools", str(tools.relative_to(Path.cwd()) if tools.is_relative_to(Path.cwd()) else tools)]
+    return shlex.join([*words, "--arguments", json.dumps(used, ensure_ascii=False)])
 
 
 def _skips(out: Console, report: IngestReport) -> None:

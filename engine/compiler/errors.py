@@ -1,6 +1,6 @@
 """Errors of the compiler.
 
-CompilerError
+CompilerError (an EngineError)
 ├── PlanError        a plan that cannot be executed or written as code
 ├── ValueAbsent      a plan met a recorded value without the part that it needs
 ├── NothingGiven     none of the alternative ways to a required argument led to one
@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
+from instar.engine.errors import EngineError
 
-class CompilerError(Exception):
+
+class CompilerError(EngineError):
     """Base of what the compiler raises."""
 
 
