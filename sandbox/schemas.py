@@ -19,6 +19,10 @@ from referencing import Registry
 MAX_REFERENCES: Final = 10_000
 MESSAGE_CHARACTERS: Final = 300
 UNSUPPORTED: Final = ("patternProperties", "$dynamicRef", "unevaluatedProperties", "unevaluatedItems")
+NAMED: Final = ("properties", "$defs", "definitions", "dependentSchemas")
+"""Keywords that hold schemas under names of the author's choice."""
+DATA: Final = ("enum", "const", "default", "examples")
+"""Keywords that hold values, not schemas."""
 
 
 class UnusableSchema(ValueError):
@@ -91,10 +95,14 @@ def _refuse_unsupported(schema: JsonValue) -> None:
     waiting: list[JsonValue] = [schema]
     while waiting:
         found = waiting.pop()
-        if isinstance(found, dict):
-            for keyword in UNSUPPORTED:
-                if keyword in found and not isinstance(found[keyword], str | bool | int):
-                    raise UnusableSchema(f"{keyword} is not supported")
-            waiting.extend(found.values())
-        elif isinstance(found, list):
+        if isinstance(found, list):
             waiting.extend(found)
+        if not isinstance(found, dict):
+            continue
+        for keyword, value in found.items():
+            if keyword in UNSUPPORTED:
+                raise UnusableSchema(f"{keyword} is not supported")
+            if keyword in NAMED and isinstance(value, dict):
+                waiting.extend(value.values())
+            elif keyword not in DATA:
+                waiting.append(value)

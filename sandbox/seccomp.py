@@ -17,7 +17,7 @@ from errno import ENOSYS, EPERM
 from typing import Final, NamedTuple
 
 from instar.sandbox.errors import SandboxUnavailable
-from instar.sandbox.syscalls import ABSENT, ALLOWED, DROPPING, SEALED, TESTED, Numbers
+from instar.sandbox.syscalls import ABSENT, ALLOWED, SEALED, TESTED, Numbers
 
 LOAD, JUMP_EQUAL, JUMP_GREATER, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -28,7 +28,6 @@ CLONE_NEW: Final = 0x7E020080
 """Every CLONE_NEW… flag: time, mount, cgroup, uts, ipc, user, pid, net."""
 AF_UNIX: Final = 1
 PRCTL: Final = {
-    "PR_SET_PDEATHSIG": 1,
     "PR_GET_DUMPABLE": 3,
     "PR_SET_NAME": 15,
     "PR_GET_NAME": 16,
@@ -36,7 +35,6 @@ PRCTL: Final = {
     "PR_GET_NO_NEW_PRIVS": 39,
     "PR_SET_VMA": 0x53564D41,
 }
-SEALED_PRCTL: Final = (PRCTL["PR_SET_PDEATHSIG"], PRCTL["PR_SET_SECCOMP"])
 IOCTL: Final = {
     "TCGETS": 0x5401,
     "TIOCGWINSZ": 0x5413,
@@ -114,9 +112,7 @@ def confinement(machine: str = "") -> bytes:
     """
     here = architecture(machine)
     program = [_prologue(here)]
-    program += [
-        when_equal(number, answer(ALLOW)) for number in _numbers([*ALLOWED.values(), *DROPPING.values()], here)
-    ]
+    program += [when_equal(number, answer(ALLOW)) for number in _numbers(ALLOWED.values(), here)]
     program += [when_equal(_number(TESTED[name], here), body) for name, body in _tests().items()]
     program += [when_equal(number, refuse(ENOSYS)) for number in _numbers(ABSENT.values(), here)]
     program += [instruction(JUMP_GREATER, NEWEST, 0, 1), refuse(ENOSYS), refuse(EPERM)]
@@ -124,17 +120,18 @@ def confinement(machine: str = "") -> bytes:
 
 
 def sealing(machine: str = "") -> bytes:
-    """The program that forbids what only the start needed: another program, other filters, other limits.
+    """The program that forbids what only the start needed: other processes and programs, other filters and limits.
 
     Raises:
         SandboxUnavailable: the architecture is unknown.
     """
     here = architecture(machine)
-    gone = [ALLOWED["execve"], ALLOWED["setrlimit"], *DROPPING.values(), *SEALED.values()]
+    gone = [ALLOWED["execve"], ALLOWED["setrlimit"], *SEALED.values()]
     program = [_prologue(here)]
     program += [when_equal(number, refuse(EPERM)) for number in _numbers(gone, here)]
+    program.append(when_equal(_number(TESTED["clone"], here), _only_threads()))
     program.append(when_equal(_number(ALLOWED["prlimit64"], here), _only_reads_limits()))
-    program.append(when_equal(_number(TESTED["prctl"], here), _none_of(0, SEALED_PRCTL)))
+    program.append(when_equal(_number(TESTED["prctl"], here), _unless_argument(PRCTL["PR_SET_SECCOMP"])))
     program.append(answer(ALLOW))
     return b"".join(program)
 
@@ -159,22 +156,21 @@ def _numbers(calls: Iterable[Numbers], here: Architecture) -> list[int]:
 
 def _tests() -> dict[str, bytes]:
     """What the calls in `TESTED` may be asked for."""
-    return {"clone": _only_threads(), "prctl": _one_of(0, PRCTL), "ioctl": _one_of(1, IOCTL), "socketpair": _unix()}
+    return {"clone": _no_namespaces(), "prctl": _one_of(0, PRCTL), "ioctl": _one_of(1, IOCTL), "socketpair": _unix()}
 
 
 def _argument(index: int, *, high: bool = False) -> bytes:
     return load(ARGUMENTS + 8 * index + (4 if high else 0))
 
 
+def _no_namespaces() -> bytes:
+    """A clone that makes no namespace."""
+    return _argument(0) + instruction(JUMP_ANY_BIT, CLONE_NEW, 0, 1) + refuse(EPERM) + answer(ALLOW)
+
+
 def _only_threads() -> bytes:
-    """A clone that shares the thread group and makes no namespace."""
-    return (
-        _argument(0)
-        + instruction(JUMP_ANY_BIT, CLONE_NEW, 1, 0)
-        + instruction(JUMP_ANY_BIT, CLONE_THREAD, 1, 0)
-        + refuse(EPERM)
-        + answer(ALLOW)
-    )
+    """A clone that shares the thread group; the first program has ruled out namespaces."""
+    return _argument(0) + instruction(JUMP_ANY_BIT, CLONE_THREAD, 1, 0) + refuse(EPERM) + answer(ALLOW)
 
 
 def _one_of(index: int, allowed: dict[str, int]) -> bytes:
@@ -198,6 +194,5 @@ def _only_reads_limits() -> bytes:
     )
 
 
-def _none_of(index: int, forbidden: tuple[int, ...]) -> bytes:
-    tests = b"".join(when_equal(value, refuse(EPERM)) for value in forbidden)
-    return _argument(index) + tests + answer(ALLOW)
+def _unless_argument(value: int) -> bytes:
+    return _argument(0) + when_equal(value, refuse(EPERM)) + answer(ALLOW)

@@ -220,11 +220,3 @@ SEALED: Final[dict[str, Numbers]] = {
     "seccomp": Numbers(317, 277),
 }
 """Never allowed, and named so that the second program can forbid them by name."""
-
-DROPPING: Final[dict[str, Numbers]] = {
-    "capset": Numbers(126, 91),
-    "setgroups": Numbers(116, 159),
-    "setresgid": Numbers(119, 149),
-    "setresuid": Numbers(117, 147),
-}
-"""Allowed until the launcher has given up its account; without capabilities they could change nothing anyway."""

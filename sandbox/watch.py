@@ -46,8 +46,8 @@ class Observed:
     stderr: bytearray = field(default_factory=bytearray)
     ending: Ending | None = None
     reason: str = ""
-    started: bool = False
-    memory: bool = False
+    end: tuple[str, int] | None = None
+    """How the job ended as the launcher says: `exit` and a code, `signal` and a number, `cpu` or `memory`."""
     seconds: float = 0.0
 
 
@@ -69,8 +69,7 @@ class Watch:
         deadline = time.monotonic() + seconds
         while not self._gone and b"ready\n" not in self._control_text and time.monotonic() < deadline:
             self._step(deadline)
-        self._seen.started = b"ready\n" in self._control_text
-        return self._seen.started
+        return b"ready\n" in self._control_text
 
     def run(self, orders: bytes) -> Observed:
         """Give the orders, and watch until everything of the job is gone.
@@ -94,19 +93,19 @@ class Watch:
         return self.finish()
 
     def finish(self) -> Observed:
-        """Wait for every channel to close and the job to be gone, after a kill or an exit.
+        """End whatever is left, and wait for every channel to close.
 
         Raises:
             Stuck: it would not go.
         """
-        if not self._gone and self._seen.ending is None:
-            self._kill()
+        self._kill()
         deadline = time.monotonic() + DRAIN_SECONDS
         while self._selector.get_map():
             if time.monotonic() >= deadline:
                 raise Stuck("a job's channels did not close")
             self._step(deadline)
         self._close_conversation()
+        self._seen.end = _end(self._control_text.decode("ascii", errors="replace"))
         return self._seen
 
     def close(self) -> None:
@@ -160,7 +159,7 @@ class Watch:
         self._selector.modify(self._ends.control, selectors.EVENT_READ | selectors.EVENT_WRITE, self._read_control)
 
     def _read_control(self, events: int) -> None:
-        """The launcher's few words. The job may write here too: the vocabulary is fixed and the length bounded."""
+        """The launcher's few words. The job cannot write here."""
         control = self._ends.control
         if events & selectors.EVENT_WRITE:
             try:
@@ -176,8 +175,7 @@ class Watch:
             if data == b"":
                 self._selector.unregister(control)
             elif data and len(self._control_text) < CHUNK:
-                self._control_text += data[:64]
-                self._seen.memory = b"memory\n" in self._control_text
+                self._control_text += data
 
     def _queue(self, data: bytes) -> None:
         self._outgoing += data
@@ -227,3 +225,14 @@ def _received(channel: socket.socket) -> bytes | None:
         return None
     except OSError:
         return b""
+
+
+def _end(said: str) -> tuple[str, int] | None:
+    """The launcher's last line."""
+    words = said.splitlines()[-1].split() if said.endswith("\n") else []
+    match words:
+        case ["exit" | "signal" as how, number] if number.isdigit():
+            return how, int(number)
+        case ["memory" | "cpu" as how]:
+            return how, 0
+    return None

@@ -1,43 +1,27 @@
-"""The first program inside the sandbox: it waits for orders, gives up what it no longer needs, and becomes the job.
+"""The first process inside the sandbox: it starts the job, and ends with it or with the trusted side.
 
-    python launch.py CONTROL DROP TARGET…      TARGET is `-m MODULE …`, `-c CODE …` or `FILE …`
-
-DROP is `-`, or `ACCOUNT,DESCRIPTOR`: become that account for good, after switching off nested user namespaces
-through the descriptor of `/proc/sys/user`. That is done first, because giving up an account also gives up the signal
-that ends this process with its parent; once it is armed again, the trusted side still has to answer.
+    python launch.py CONTROL TARGET…      TARGET is `-m MODULE …`, `-c CODE …` or `FILE …`
 
 It says `ready` on descriptor CONTROL and reads orders, one per line, up to an empty line: `limit RESOURCE NUMBER`,
-`keep DESCRIPTOR`, `seal PROGRAM` (hexadecimal). Without complete orders nothing runs: if the trusted side died in the
-meantime the pipe just ends. Afterwards the only message is `memory`, when the job ends on a failed allocation.
+`keep DESCRIPTOR`, `seal PROGRAM` (hexadecimal). Then it forks. The child gives up what the job must not have, and
+becomes the job. The parent, process 1 of its namespace, waits for either of two: the end of the job, which it reports
+as `exit CODE`, `signal NUMBER`, `cpu` or `memory`; or the end of CONTROL, which means that the trusted side is gone.
+In both cases it exits, and the kernel ends whatever is left in the namespace. The job cannot reach CONTROL, and no
+signal of the job reaches process 1.
 """
 
 # ruff: noqa: PLC0415, PTH123, S102 — every import costs start-up time, and running the given code is the purpose.
 
+import _signal  # type: ignore[import-not-found]
 import os
 import resource
+import select
 import sys
 
-PR_SET_PDEATHSIG, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 1, 22, 2
-SIGKILL = 9
-CAPABILITY_VERSION = 0x20080522
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 NO_ORDERS, NOT_SEALED = 121, 122
-
-
-def drop(account: int, settings: int) -> None:
-    """Become an account without rights, which can never make a user namespace."""
-    import ctypes
-
-    switch = os.open("max_user_namespaces", os.O_WRONLY, dir_fd=settings)
-    os.write(switch, b"0")
-    os.close(switch)
-    os.close(settings)
-    os.setgroups([])
-    os.setresgid(account, account, account)
-    os.setresuid(account, account, account)
-    library = ctypes.CDLL(None)
-    header, nothing = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
-    if library.capset(header, nothing) != 0 or library.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0:
-        os._exit(NOT_SEALED)
+MEMORY = b"m"
+ROUNDING_SECONDS = 0.2
 
 
 def orders(control: int) -> list[list[str]]:
@@ -54,7 +38,7 @@ def orders(control: int) -> list[list[str]]:
 
 def keep_only(descriptors: list[int]) -> None:
     """Close everything that is not named."""
-    kept = sorted(descriptors)
+    kept = sorted({0, *descriptors})
     for low, high in zip(kept, [*kept[1:], 1 << 20], strict=True):
         if low + 1 < high:  # an empty range would close everything
             os.closerange(low + 1, high)
@@ -72,21 +56,15 @@ def seal(program: bytes) -> None:
         os._exit(NOT_SEALED)
 
 
-def obey(control: int) -> None:
-    """Do what the trusted side orders."""
-    limits, keep, programs = [], [0, 1, 2, control], []
-    for verb, *words in orders(control):
+def confine(given: list[list[str]], report: int) -> None:
+    """Give up everything that the job must not have."""
+    keep_only([1, 2, report, *(int(words[0]) for verb, *words in given if verb == "keep")])
+    for verb, *words in given:
         if verb == "limit":
-            limits.append((int(words[0]), int(words[1])))
-        elif verb == "keep":
-            keep.append(int(words[0]))
-        elif verb == "seal":
-            programs.append(bytes.fromhex(words[0]))
-    keep_only(keep)
-    for number, value in limits:
-        resource.setrlimit(number, (value, value))
-    for program in programs:
-        seal(program)
+            resource.setrlimit(int(words[0]), (int(words[1]), int(words[1])))
+    for verb, *words in given:
+        if verb == "seal":
+            seal(bytes.fromhex(words[0]))
 
 
 def become(target: list[str]) -> None:
@@ -110,16 +88,60 @@ def become(target: list[str]) -> None:
     exec(compile(source, name, "exec", dont_inherit=True), main.__dict__)
 
 
+def stand_by(control: int, job: int, report: int, seconds: int) -> None:
+    """Wait for the end of the job or of the trusted side, and leave."""
+    wake, woken = os.pipe()
+    os.set_blocking(woken, False)
+    _signal.signal(_signal.SIGCHLD, lambda *_: None)
+    _signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    keep_only([control, report, wake, woken])
+    events = select.poll()
+    events.register(control, select.POLLIN)
+    events.register(wake, select.POLLIN)
+    while True:
+        ended, status, used = os.wait4(job, os.WNOHANG)
+        if ended == job:
+            spent = used.ru_utime + used.ru_stime >= seconds - ROUNDING_SECONDS
+            os.write(control, b"cpu\n" if spent and os.WIFSIGNALED(status) else describe(status, report))
+            os._exit(0)
+        for descriptor, _ in events.poll():
+            if descriptor == control:
+                os._exit(NO_ORDERS)
+            os.read(wake, 4096)
+
+
+def processor_seconds(given: list[list[str]]) -> int:
+    """How much processor time the job may use; none is said only in a test of this program."""
+    limits = {words[1]: int(words[2]) for words in given if words[0] == "limit"}
+    return limits.get(str(resource.RLIMIT_CPU), 1 << 30)
+
+
+def describe(status: int, report: int) -> bytes:
+    """The end of the job, in a word."""
+    os.set_blocking(report, False)
+    try:
+        memory = os.read(report, 1) == MEMORY
+    except BlockingIOError:
+        memory = False
+    if os.WIFSIGNALED(status):
+        return b"signal %d\n" % os.WTERMSIG(status)
+    code = os.WEXITSTATUS(status)
+    return b"memory\n" if memory and code != 0 else b"exit %d\n" % code
+
+
 def launch() -> None:
-    """Obey, then become the job."""
-    control, dropping, target = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-    if dropping != "-":
-        drop(*map(int, dropping.split(",")))
-    obey(control)
+    """Obey, and become the job in a second process."""
+    control, target = int(sys.argv[1]), sys.argv[2:]
+    given = orders(control)
+    report, reporting = os.pipe()
+    job = os.fork()
+    if job != 0:
+        stand_by(control, job, report, processor_seconds(given))
+    confine(given, reporting)
     try:
         become(target)
     except MemoryError:
-        os.write(control, b"memory\n")
+        os.write(reporting, MEMORY)
         raise
 
 
