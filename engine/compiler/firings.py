@@ -14,6 +14,9 @@ Option = tuple[str, str, Path]
 """What an argument may come from: ("result", node, path), ("argument", name of the root's argument, ()),
 ("constant", canonical value, ()) or ("new", "", ())."""
 
+Key = tuple[tuple[str, JsonValue], ...]
+"""The values that a binding predicts for a call, each with its type."""
+
 NEW: Option = ("new", "", ())
 ROOT = "root"
 
@@ -74,6 +77,8 @@ class Tree:
     firings: list[Firing]
     growths: list[Growth] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
+    predicted: dict[tuple[tuple[str, Option], ...], dict[int, set[Key]]] = field(default_factory=dict)
+    """Argument values that bindings predict, by firing; what a follow-up takes does not change while others grow."""
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ class Event:
         return self.effect == "write" and (self.status is None or self.status is ResultStatus.OK)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Trace:
     """A session reduced to its calls."""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from instar.engine.compiler.firings import Firing, Growth, Option, Rejection, Tree, Use
+from instar.engine.compiler.firings import Firing, Growth, Key, Option, Rejection, Tree, Use
+from instar.engine.compiler.index import Trace
 from instar.engine.compiler.settings import MiningSettings
-from instar.engine.compiler.values import KEYS, LOOPS, VALUES, Missing, Path, canonical, elements, reach, step_into
+from instar.engine.compiler.values import KEYS, LOOPS, VALUES, Missing, Path, elements, reach, step_into
 
 NULL_SAMPLES = 3
 """Other tasks' firings that each firing is compared with."""
@@ -18,6 +19,9 @@ MAX_ROWS = 2_000
 """Items of one result that a binding is followed through."""
 RECORD = 0.6
 """A mapping whose commonest key is in this share of its occurrences is a record, not a collection."""
+
+MAX_SAMPLE = 300
+"""Firings that shares are estimated on; support is counted on all."""
 
 Bindings = dict[str, Option]
 
@@ -29,22 +33,26 @@ class Claim:
     tree: Tree
     bindings: Bindings
     tied: list[str] = field(init=False)
-    cache: dict[int, set[str]] = field(default_factory=dict)
+    cache: dict[int, set[Key]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.tied = sorted(name for name, option in self.bindings.items() if option[0] in {"result", "argument"})
+        self.cache = self.tree.predicted.setdefault(tuple((name, self.bindings[name]) for name in self.tied), {})
 
-    def key(self, arguments: dict[str, JsonValue]) -> str:
+    def key(self, arguments: dict[str, JsonValue]) -> Key:
         """Return the part of a call's arguments that the claim predicts."""
-        return canonical([arguments[name] for name in self.tied])
+        return tuple((type(arguments[name]).__name__, arguments[name]) for name in self.tied)
 
-    def rows(self, index: int) -> set[str]:
+    def rows(self, index: int) -> set[Key]:
         """Return the predicted keys of one firing: all arguments of a row come from the same item of a loop."""
         if index not in self.cache:
-            firing = self.tree.firings[index]
-            found = (self.key(row) for row in self._rows(firing) if None not in row.values())
-            self.cache[index] = set(found)
+            rows = self._rows(self.tree.firings[index])
+            self.cache[index] = {self.key(row) for row in rows if all(_scalar(value) for value in row.values())}
         return self.cache[index]
+
+    def sample(self) -> range:
+        """Return the firings that shares are estimated on; sessions come in the order of hashes."""
+        return range(min(len(self.tree.firings), MAX_SAMPLE))
 
     def _rows(self, firing: Firing) -> Iterator[dict[str, JsonValue]]:
         given = firing.events[firing.root].arguments
@@ -116,6 +124,10 @@ def joined(value: JsonValue, paths: dict[str, Path]) -> list[dict[str, JsonValue
     return rows
 
 
+def _scalar(value: JsonValue) -> bool:
+    return value is not None and not isinstance(value, list | dict)
+
+
 def _follow(value: JsonValue, path: Path) -> JsonValue:
     try:
         for step in path:
@@ -134,48 +146,50 @@ def judge(
         return Rejection(tool, 0, problem)
     matched: dict[int, list[int]] = {}
     failed: set[int] = set()
-    values: set[str] = set()
-    for use in uses:
-        if any(option not in use.options[name] for name, option in bindings.items()):
-            continue
+    values: set[Key] = set()
+    likely = [use for use in uses if all(option in use.options[name] for name, option in bindings.items())]
+    firings = tree.firings
+    if reason := _thin({firings[use.firing].trace for use in likely if use.event.ok}, settings):
+        return Rejection(tool, len({firings[use.firing].trace.task for use in likely}), reason)
+    for use in likely:
         key = claim.key(use.event.arguments)
-        if key not in claim.rows(use.firing):
+        if len(claim.tied) > 1 and key not in claim.rows(use.firing):
             continue
         if not use.event.ok:
             failed.add(use.firing)
             continue
         matched.setdefault(use.firing, []).append(use.event.position)
         values.add(key)
-    sessions = {tree.firings[i].trace.order for i in matched}
-    tasks = {tree.firings[i].trace.task for i in matched}
-    if reason := _thin(len(sessions), len(tasks), len(values), settings):
+    traces = {firings[index].trace for index in matched}
+    tasks = {trace.task for trace in traces}
+    if reason := _thin(traces, settings) or _uniform(values, settings):
         return Rejection(tool, len(tasks), reason)
-    rows = [len(claim.rows(index)) for index in range(len(tree.firings))]
-    able = sum(1 for index, count in enumerate(rows) if index in matched or count)
-    called = sum(
-        len({claim.key(tree.firings[i].events[at].arguments) for at in found}) for i, found in matched.items()
-    )
-    confidence = len(matched) / able * (len(matched) / (len(matched) + len(failed - set(matched))))
-    null_rate = _null_rate(claim, matched)
+    rows = {index: claim.rows(index) for index in claim.sample()}
+    seen = {index: found for index, found in matched.items() if index in rows} or matched
+    able = max(sum(1 for index, found in rows.items() if found or index in matched), len(seen))
+    called = sum(len({claim.key(firings[i].events[at].arguments) for at in found}) for i, found in seen.items())
+    offered = max(sum(map(len, rows.values())), called)
+    confidence = len(seen) / able * (len(matched) / (len(matched) + len(failed - set(matched))))
+    null_rate = _null_rate(claim, seen)
     loops = any(step in LOOPS for option in bindings.values() for step in option[2])
     reason = ""
     if confidence < settings.min_confidence:
-        reason = f"followed in {len(matched)} of {able} firings"
+        reason = f"followed in {len(seen)} of {able} firings"
     elif null_rate > settings.max_null_rate:
         reason = f"null rate {null_rate:.2f}: the same values occur in other tasks"
     elif loops:
-        reason = _weak_loop(claim, matched, settings) or _records(claim, matched)
+        reason = _weak_loop(claim, matched, seen, settings) or _records(claim, seen)
     if reason:
         return Rejection(tool, len(tasks), reason)
     growth = Growth(
         name=f"n{len(tree.growths) + 1}",
         tool=tool,
         bindings=bindings,
-        sessions=len(sessions),
+        sessions=len(traces),
         tasks=len(tasks),
         calls=sum(map(len, matched.values())),
         confidence=round(confidence, 4),
-        wanted=round(called / sum(rows), 4),
+        wanted=round(called / offered, 4),
         null_rate=round(null_rate, 4),
         absent=any(_absent(firing, claim) for firing in tree.firings),
         looped=loops or any(g.looped and g.name == claim.source for g in tree.growths),
@@ -183,10 +197,14 @@ def judge(
     return growth, matched
 
 
-def _thin(sessions: int, tasks: int, values: int, settings: MiningSettings) -> str:
-    if sessions < settings.min_sessions or tasks < settings.min_tasks:
-        return f"seen in {sessions} sessions and {tasks} tasks"
-    return f"only {values} distinct values" if values < settings.min_values else ""
+def _thin(traces: Collection[Trace], settings: MiningSettings) -> str:
+    tasks = {trace.task for trace in traces}
+    enough = len(traces) >= settings.min_sessions and len(tasks) >= settings.min_tasks
+    return "" if enough else f"seen in {len(traces)} sessions and {len(tasks)} tasks"
+
+
+def _uniform(values: Collection[Key], settings: MiningSettings) -> str:
+    return f"only {len(values)} distinct values" if len(values) < settings.min_values else ""
 
 
 def _absent(firing: Firing, claim: Claim) -> bool:
@@ -207,17 +225,20 @@ def _absent(firing: Firing, claim: Claim) -> bool:
     return False
 
 
-def _weak_loop(claim: Claim, matched: dict[int, list[int]], settings: MiningSettings) -> str:
+def _weak_loop(
+    claim: Claim, matched: dict[int, list[int]], seen: dict[int, list[int]], settings: MiningSettings
+) -> str:
     several: set[str] = set()
-    shares: list[float] = []
     for index, positions in matched.items():
         firing = claim.tree.firings[index]
-        called = {claim.key(firing.events[at].arguments) for at in positions}
-        if len(called) > 1:
+        if len(positions) > 1 and len({claim.key(firing.events[at].arguments) for at in positions}) > 1:
             several.add(firing.trace.order)
-        shares.append(len(called) / len(claim.rows(index)))
     if len(several) < settings.min_loop_sessions:
         return f"a loop over two items or more was seen in {len(several)} sessions"
+    shares = [
+        len({claim.key(claim.tree.firings[index].events[at].arguments) for at in positions}) / len(claim.rows(index))
+        for index, positions in seen.items()
+    ]
     share = sum(shares) / len(shares)
     return f"only {share:.0%} of the items were wanted" if share < settings.min_loop_share else ""
 

@@ -44,6 +44,7 @@ def grow(tool: str, traces: Sequence[Trace], settings: MiningSettings) -> Tree:
             firing = tree.firings[index]
             firing.nodes[growth.name] = positions
             firing.owner.update(dict.fromkeys(positions, growth.name))
+    tree.predicted.clear()
     return tree
 
 
