@@ -8,20 +8,24 @@ from importlib import metadata
 
 from instar.sandbox.errors import SandboxError
 from instar.sandbox.folds import Fold
+from instar.sandbox.gates.canary import replays, runs_tests
 from instar.sandbox.gates.candidate import Candidate
 from instar.sandbox.gates.format import format_package
 from instar.sandbox.gates.judgement import Judgement, failed, incomplete
 from instar.sandbox.gates.lint import lint
 from instar.sandbox.gates.policy import policy, risk_of
+from instar.sandbox.gates.regression import regression
 from instar.sandbox.gates.replay import replay
+from instar.sandbox.gates.strength import strength
 from instar.sandbox.gates.tests import tests
 from instar.sandbox.protocol import Sandbox
-from instar.sandbox.report import Finding, GateReport, GateResult
+from instar.sandbox.report import Finding, GateReport, GateResult, Verdict
+from instar.skills.cases import Case
 from instar.skills.errors import CaseRefused, ManifestRefused, PackageRefused
 from instar.skills.manifest import Manifest
 from instar.skills.package import Package, cases_of, content_digest, parse_manifest
 
-GATES = ("format", "lint", "policy", "replay", "tests")
+GATES = ("format", "lint", "policy", "replay", "tests", "strength", "regression")
 _TOOLS = ("ruff", "skills-ref", "pytest")
 
 
@@ -30,17 +34,19 @@ def run_gates(
     *,
     sandbox: Sandbox,
     folds: Sequence[Fold] = (),
+    previous_cases: Sequence[Case] = (),
     on_result: Callable[[GateResult], None] | None = None,
 ) -> GateReport:
     """Judge a draft. Every gate ends in a verdict, whatever the draft holds or does.
 
     A gate that needs what an earlier one could not read is INCOMPLETE and says so, and so is a gate whose checker or
-    sandbox broke. `on_result` is called after each gate.
+    sandbox broke. `previous_cases` are those of the version that the draft replaces. `on_result` is called after each
+    gate.
     """
     encoded = {
         path: text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for path, text in files.items()
     }
-    run = _Run(encoded, sandbox, folds)
+    run = _Run(encoded, sandbox, folds, previous_cases)
     results = []
     for gate in GATES:
         started = time.perf_counter()
@@ -72,8 +78,10 @@ def run_gates(
 class _Run:
     """One draft on its way through the gates: what could be read of it, and why the rest could not."""
 
-    def __init__(self, files: Mapping[str, bytes], sandbox: Sandbox, folds: Sequence[Fold]) -> None:
-        self._files, self._sandbox, self._folds = files, sandbox, folds
+    def __init__(
+        self, files: Mapping[str, bytes], sandbox: Sandbox, folds: Sequence[Fold], previous: Sequence[Case]
+    ) -> None:
+        self._sandbox, self._folds, self._previous = sandbox, folds, previous
         self.manifest: Manifest | None = None
         self._package: Package | None = None
         self._candidate: Candidate | None = None
@@ -111,15 +119,29 @@ class _Run:
                 if gate == "format"
                 else incomplete(f"the files are no package: {self._unread}")
             )
-        judgement: Judgement | None = None
         if gate == "format":
-            judgement = format_package(self._package, self.manifest, self._problems)
-        elif gate == "lint":
-            judgement = lint(self._package)
-        elif gate == "policy" and self.manifest is not None:
+            return format_package(self._package, self.manifest, self._problems)
+        if gate == "lint":
+            return lint(self._package)
+        judgement: Judgement | None = None
+        if gate == "policy" and self.manifest is not None:
             judgement = policy(self._package, self.manifest)
-        elif gate == "replay" and self._candidate is not None:
-            judgement = replay(self._candidate, self._folds, self._sandbox)
-        elif gate == "tests" and self._candidate is not None:
-            judgement = tests(self._candidate, self._sandbox)
+        elif self._candidate is not None:
+            judgement = self._judge_behaviour(gate, self._candidate)
+            if judgement is not None and judgement.verdict is Verdict.FAIL:
+                sound = runs_tests if gate == "tests" else replays
+                if not sound(self._sandbox):
+                    return incomplete("the sandbox does not run a harmless sample either", judgement.findings)
         return judgement or incomplete(f"needs what could not be read: {self._unread}")
+
+    def _judge_behaviour(self, gate: str, candidate: Candidate) -> Judgement | None:
+        """The gates that run the draft."""
+        if gate == "replay":
+            return replay(candidate, self._folds, self._sandbox)
+        if gate == "tests":
+            return tests(candidate, self._sandbox)
+        if gate == "strength":
+            return strength(candidate, self._sandbox)
+        if gate == "regression":
+            return regression(candidate, self._previous, self._sandbox)
+        return None

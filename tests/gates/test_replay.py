@@ -3,6 +3,7 @@ import pytest
 from instar.sandbox.errors import SandboxFailed
 from instar.sandbox.gates.candidate import read_candidate
 from instar.sandbox.gates.judgement import Judgement
+from instar.sandbox.gates.play import CASE_LIMITS
 from instar.sandbox.gates.replay import replay
 from instar.sandbox.gates.testing import CASES, CODE, HELD_OUT, TOOLS, draft, fold, tool, user_case, with_files
 from instar.sandbox.gates.tests import tests as run_tests
@@ -11,10 +12,10 @@ from instar.sandbox.report import Verdict
 from instar.skills.cases import Case, RecordedCall
 from instar.skills.package import Package
 
-SHORT = Limits(wall_seconds=2.0, cpu_seconds=2, memory_bytes=256 * MIB)
+SHORT = Limits(wall_seconds=1.0, cpu_seconds=1, memory_bytes=256 * MIB)
 
 
-def judge(sandbox, files, folds=(), limits=SHORT) -> Judgement:
+def judge(sandbox, files, folds=(), limits=CASE_LIMITS) -> Judgement:
     return replay(read_candidate(Package(files)), folds, sandbox, limits)
 
 
@@ -158,13 +159,13 @@ def hostile(act: str) -> dict[str, str]:
 
 def test_the_same_draft_without_its_attack_passes_both_gates(sandbox, no_process_left):
     candidate = read_candidate(Package(hostile("does no harm")))
-    assert replay(candidate, (), sandbox, SHORT).verdict is Verdict.PASS
-    assert run_tests(candidate, sandbox, SHORT).verdict is Verdict.PASS
+    assert replay(candidate, (), sandbox).verdict is Verdict.PASS
+    assert run_tests(candidate, sandbox).verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize("act", HOSTILE)
 def test_a_draft_that_attacks_fails_replay_and_leaves_no_process(sandbox, no_process_left, act):
-    judgement = judge(sandbox, hostile(act))
+    judgement = judge(sandbox, hostile(act), limits=SHORT)
     assert judgement.verdict is Verdict.FAIL
     assert judgement.findings[0].rule == "replay-wrong"
     assert judgement.findings[0].message

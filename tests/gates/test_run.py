@@ -5,7 +5,7 @@ import pytest
 from instar.sandbox.errors import SandboxFailed
 from instar.sandbox.gates import GATES, run_gates
 from instar.sandbox.gates.testing import CODE, draft, fold, with_files
-from instar.sandbox.protocol import Isolation, Job, JobResult
+from instar.sandbox.protocol import Ending, Isolation, Job, JobResult
 from instar.sandbox.report import GateReport, GateResult, Verdict
 from instar.skills.package import MANIFEST, digest
 
@@ -80,6 +80,24 @@ def test_a_broken_sandbox_leaves_a_draft_incomplete_and_never_rejected():
     assert report.verdict is Verdict.INCOMPLETE
     assert "the daemon is gone" in report.results[3].summary
     assert report.isolation[0].startswith("none")
+
+
+class DeadSandbox:
+    """Starts, and runs nothing: every job just ends."""
+
+    name = "dead"
+
+    def probe(self) -> Isolation:
+        return Isolation("dead", ("nothing",))
+
+    def run(self, job: Job) -> JobResult:
+        return JobResult(Ending.EXITED, 1, None, b"", b"", 0.0)
+
+
+def test_a_sandbox_that_runs_nothing_any_more_rejects_no_draft():
+    report = run_gates(draft(), sandbox=DeadSandbox(), folds=[fold()])
+    assert report.verdict is Verdict.INCOMPLETE
+    assert "harmless sample" in report.results[3].summary
 
 
 def test_code_that_does_not_parse_fails_and_is_never_called_safe(sandbox):
