@@ -1,6 +1,7 @@
 """Reads `cursor`: the transcripts of Cursor's agent, which say neither who nor when.
 
-Nothing in them names the session or the project: the key is made from the content, the project is "".
+Nothing in them names the session or the project: the key is the file's name where that is an id, otherwise it is made
+from the content; the project is "".
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from instar.engine.importers.blocks import Said, read_blocks
 from instar.engine.importers.companions import SUBAGENTS
 from instar.engine.importers.jsontext import mapping, text_field
 from instar.engine.importers.protocol import Context
-from instar.engine.importers.reading import Heading, Record, read_log
+from instar.engine.importers.reading import Heading, Record, id_in, read_log
 from instar.engine.importers.records import Imported, Skipped
 from instar.engine.importers.streams import Member
 from instar.engine.importers.transcript import Transcript
@@ -38,6 +39,7 @@ class Cursor:
         """One session per file; one in a folder of sub-agents is a sub-agent's."""
 
         def handle(record: Record, transcript: Transcript, heading: Heading) -> bool:
+            heading.key = id_in(member.stem)
             if member.lies_in(SUBAGENTS):
                 heading.origin = Origin.SUBAGENT
             return _handle(record, transcript)

@@ -1,6 +1,7 @@
 """Reads `grok`: the chat histories of Grok's CLI, `chat_history.jsonl`.
 
-The session's id and folder are kept in another file: the key is made from the content, the project is "".
+The session's id and folder are kept in another file: the key is the name of the folder where that is an id,
+otherwise it is made from the content; the project is "".
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pydantic import JsonValue
 from instar.engine.importers.chat import content_text
 from instar.engine.importers.jsontext import mapping, sequence, text_field
 from instar.engine.importers.protocol import Context
-from instar.engine.importers.reading import Heading, Record, read_log
+from instar.engine.importers.reading import Heading, Record, id_in, read_log
 from instar.engine.importers.records import Imported, Skipped
 from instar.engine.importers.streams import Member
 from instar.engine.importers.transcript import Transcript
@@ -39,10 +40,15 @@ class Grok:
 
     def read(self, values: Iterator[Value], member: Member, context: Context) -> Iterator[Imported | Skipped]:
         """One session per file."""
-        return read_log(values, member, context, name=self.name, handle=_handle)
+
+        def handle(record: Record, transcript: Transcript, heading: Heading) -> bool:
+            heading.key = id_in(member.folder_name)
+            return _handle(record, transcript)
+
+        return read_log(values, member, context, name=self.name, handle=handle)
 
 
-def _handle(record: Record, transcript: Transcript, heading: Heading) -> bool:
+def _handle(record: Record, transcript: Transcript) -> bool:
     kind = text_field(record, "type")
     text = content_text(record.get("content"))
     if kind == "system":

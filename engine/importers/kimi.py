@@ -1,7 +1,7 @@
 """Reads `kimi`: the wire logs of Kimi Code CLI.
 
-The session's id is kept in another file: the key is made from the content. What a hook or another agent put in the
-user's place is said by the system.
+The session's id is kept in another file: the key is the moment at which the log was begun. What a hook or another
+agent put in the user's place is said by the system.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ def _handle(record: Record, transcript: Transcript, heading: Heading) -> bool:
     at = moment(record.get("time"))
     if kind == "metadata":
         heading.started_at = moment(record.get("created_at"))
+        begun = text_field(record, "created_at")
+        heading.key = heading.key or (f"begun-{begun}" if begun else "")
     elif kind == "config.update":
         heading.project = heading.project or folder_name(text_field(record, "cwd"))
     elif kind == _MESSAGE:

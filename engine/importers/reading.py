@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class Heading:
             self.calling = True
         return f"turn-{self.turn}"
 
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 Build: TypeAlias = Callable[[JsonValue, Transcript, Heading], None]
 """Reads one value into a transcript.
@@ -108,6 +111,11 @@ def read_log(
 def folder_name(path: str) -> str:
     """The last folder of a path of any system: how a project is called."""
     return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def id_in(name: str) -> str:
+    """The name of a file or folder where it is made of an id, so that it names the session while it grows; or ""."""
+    return name if _UUID.search(name) else ""
 
 
 def drifted(kind: str, count: int) -> str:

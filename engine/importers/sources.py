@@ -18,6 +18,7 @@ from instar.engine.importers.values import Problem, Value
 from instar.engine.importers.walk import Found, check_sources, walk
 
 FORMATS: dict[str, str] = {
+    "antigravity": "instar.engine.importers.antigravity.Antigravity",
     "atif": "instar.engine.importers.atif.Atif",
     "claude-code": "instar.engine.importers.claude_code.ClaudeCode",
     "codex": "instar.engine.importers.codex.Codex",

@@ -68,9 +68,14 @@ class Member:
         """The file name up to its first dot."""
         return PurePosixPath(self.inside or self.name).name.split(".")[0]
 
+    @property
+    def folder_name(self) -> str:
+        """The name of the folder that it lies in."""
+        return PurePosixPath(self.folder.replace(":", "/")).name
+
     def lies_in(self, folder: str) -> bool:
         """Whether the folder that it lies in has this name."""
-        return PurePosixPath(self.folder.replace(":", "/")).name == folder
+        return self.folder_name == folder
 
 
 class _Metered(io.RawIOBase):

@@ -11,6 +11,7 @@ from instar.engine.importers import detect
 from instar.engine.session import Message, Origin, ResultStatus, Session, Speaker
 
 from .conftest import Write, as_lines, data_folder, read
+from .test_hostile_records import SAMPLES
 
 OK, ERROR, REFUSED = ResultStatus.OK, ResultStatus.ERROR, ResultStatus.REFUSED
 
@@ -313,7 +314,41 @@ def test_grok_histories_are_read_without_what_was_put_in_the_users_place(write: 
     assert results(session) == [("read", "text", OK)]
 
 
+def test_antigravity_results_are_given_to_the_open_calls_in_order(write: Write) -> None:
+    def step(kind: str, source: str = "MODEL", **fields: object) -> dict[str, object]:
+        return {"step_index": 0, "source": source, "type": kind, "status": "DONE", **fields}
+
+    request = "<USER_REQUEST>\ngo\n</USER_REQUEST>\n<SETTINGS>"
+    calls = [{"name": "list_dir", "args": {"path": '"/tmp"', "deep": True}}, {"name": "view", "args": {}}]
+    lines = [
+        step("USER_INPUT", "USER_EXPLICIT", content=request),
+        step("CONVERSATION_HISTORY", "SYSTEM"),
+        step("PLANNER_RESPONSE", tool_calls=calls),
+        step("LIST_DIRECTORY", content="a.txt"),
+        step("VIEW_FILE", content="boom") | {"status": "ERROR"},
+        step("DREAM", "ELSEWHERE"),
+    ]
+    path = write("steps.jsonl", as_lines(lines))
+    assert detect(path) == "antigravity"
+    reading = read(path)
+    assert results(reading.only) == [("list_dir", "a.txt", OK), ("view", "boom", ERROR)]
+    assert [asked.arguments for asked, _ in reading.only.exchanges()] == [{"path": "/tmp", "deep": True}, {}]
+    assert said(reading.only) == [("user", "go"), ("system", "<SETTINGS>")]
+    assert reading.reasons == ["unknown record type 'DREAM': the format has drifted (1 in this file)"]
+
+
+@pytest.mark.parametrize("name", ["cursor", "grok", "kimi", "antigravity"])
+def test_a_log_that_grows_stays_the_same_session(write: Write, name: str) -> None:
+    unique = "0a1b2c3d-4e5f-4061-8071-2a3b4c5d6e7f"
+    whole = as_lines(SAMPLES[name])
+    begun = "".join(whole.splitlines(keepends=True)[:-1])
+    sessions = [read(write(f"{unique}/{unique}.jsonl", content)).only for content in (begun, whole)]
+    assert sessions[0].page_id == sessions[1].page_id
+    assert len(sessions[0].steps) < len(sessions[1].steps)
+
+
 FIXTURES = [
+    ("antigravity/cli_small.jsonl", "antigravity", 1, 2),
     ("codex/small.jsonl", "codex", 1, 8),
     ("codex/large.jsonl", "codex", 1, 1),
     ("codex/schema_drift.jsonl", "codex", 1, 1),

@@ -77,7 +77,7 @@ def test_environment_data_beside_sessions_is_skipped_by_name(write: Write, tmp_p
     reading = read(tmp_path)
     assert len(reading.sessions) == 1
     skipped = {one.source.name: one.reason for one in reading.skipped}
-    assert skipped["env_users.json"].startswith("unknown format; known formats: atif, claude-code, ")
+    assert skipped["env_users.json"].startswith("unknown format; known formats: antigravity, atif, claude-code, ")
     assert skipped["wiki.md"].startswith("neither JSON nor JSON Lines; known formats: ")
 
 

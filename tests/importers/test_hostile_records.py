@@ -24,6 +24,22 @@ RESPONSE = {"functionResponse": {"id": "c", "name": "f", "response": {"output": 
 MESSAGES = [user("go"), assistant(call("a", "f", '{"x": 1}')), answer("a", {"y": [1]})]
 
 SAMPLES: dict[str, list[Record]] = {
+    "antigravity": [
+        {
+            "step_index": 0,
+            "source": "USER_EXPLICIT",
+            "type": "USER_INPUT",
+            "content": "<USER_REQUEST>go</USER_REQUEST>",
+        },
+        {
+            "step_index": 1,
+            "source": "MODEL",
+            "type": "PLANNER_RESPONSE",
+            "tool_calls": [{"name": "f", "args": {"path": '"/tmp"'}}],
+        },
+        {"step_index": 2, "source": "MODEL", "type": "VIEW_FILE", "status": "DONE", "content": "x"},
+        {"step_index": 3, "source": "SYSTEM", "type": "SYSTEM_MESSAGE", "content": "y"},
+    ],
     "atif": [
         {
             "schema_version": "ATIF-v1.6",
