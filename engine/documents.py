@@ -147,8 +147,9 @@ class PlanNode(BaseModel):
 class FiringRule(BaseModel):
     """When a host may use the skill unasked, from what is visible before the call, as measured on recorded uses.
 
-    Where `fire` is false the skill is only offered. `unless_named` holds regular expressions of identifiers: a request
-    that already names one wants that one, not all. `unless_called` holds tools whose earlier use means the same.
+    Where `fire` is false the skill is only offered. `unless_named` holds regular expressions of identifiers: a
+    request that already names one wants that one, not all. `unless_called` holds tools whose earlier use means the
+    same.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -293,6 +294,18 @@ class FoldPlan(BaseModel):
     cases: list[Case]
 
 
+class AgentText(BaseModel):
+    """What the agent reads, always in English; needed where the requirement itself is in another language."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    purpose: str
+    when_to_use: list[str]
+    when_not_to_use: list[str]
+    tools: dict[str, str]
+    """Why each tool is needed, by its name."""
+
+
 class Prd(Document):
     """The requirement: everything a person needs to decide, and everything an engine needs to write."""
 
@@ -316,6 +329,9 @@ class Prd(Document):
     """Hold-outs for the replay gate. They are stored with the requirement and never enter the package."""
     support: Support
     confidence: float = Field(ge=0, le=1)
+    language: Literal["en", "zh"] = "en"
+    for_agent: AgentText | None = None
+    """None where the requirement is in English: then the agent reads the same sentences."""
 
 
 class LineOrigin(BaseModel):

@@ -44,6 +44,20 @@ class GrantedTool(BaseModel):
     """JSON Schema of the arguments; empty means any object."""
 
 
+class Firing(BaseModel):
+    """When a host may use the skill unasked; where `fire` is false it is only offered. Shares are measured."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fire: bool
+    unless_named: list[str] = Field(default_factory=list)
+    """Regular expressions of identifiers: a request that already names one wants that one."""
+    unless_called: list[str] = Field(default_factory=list)
+    """Tools whose earlier use in the conversation means the same."""
+    needed_share: float = Field(ge=0, le=1)
+    kept_share: float = Field(ge=0, le=1)
+
+
 class Manifest(BaseModel):
     """What a skill is, takes, returns and may touch. Its digest list is what an approval is bound to."""
 
@@ -58,6 +72,7 @@ class Manifest(BaseModel):
     side_effects: Literal["none", "writes"] = "none"
     dependencies: list[Dependency] = Field(default_factory=list)
     confidence: float = Field(ge=0, le=1)
+    firing: Firing | None = None
     lineage: str
     """The PRD page this skill was built from; another lineage never takes the name over."""
     files: dict[str, str]

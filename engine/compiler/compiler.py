@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from instar.engine.compiler.distill import distill
+from instar.engine.compiler.phrases import Language
 from instar.engine.compiler.reflect import ReflectSettings, reflect
 from instar.engine.compiler.specify import specify
 from instar.engine.compiler.write import write
@@ -14,10 +15,21 @@ from instar.sandbox.report import GateReport
 
 
 class Compiler:
-    """Implements `Engine` deterministically. `proposals` caps what one reflection proposes."""
+    """Implements `Engine` deterministically.
 
-    def __init__(self, *, proposals: int | None = None, settings: ReflectSettings | None = None) -> None:
+    `proposals` caps what one reflection proposes; `language` is that of the requirements.
+    """
+
+    def __init__(
+        self,
+        *,
+        proposals: int | None = None,
+        language: Language | None = None,
+        settings: ReflectSettings | None = None,
+    ) -> None:
         chosen = settings or ReflectSettings()
+        if language is not None:
+            chosen = replace(chosen, language=language)
         if proposals is not None:
             chosen = replace(chosen, proposals=replace(chosen.proposals, limit=proposals))
         self._settings = chosen
@@ -36,7 +48,7 @@ class Compiler:
         Raises:
             Unspecifiable: the proposal has no plan, or nothing recorded can be replayed.
         """
-        return specify(proposal, window, self._settings.mining)
+        return specify(proposal, window, self._settings.mining, self._settings.language)
 
     def write(self, prd: Prd, catalogue: Catalogue) -> Draft:
         """The package of a requirement; the same requirement gives the same bytes.

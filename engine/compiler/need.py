@@ -20,8 +20,10 @@ class Need:
 
     opportunities: int
     needed: int
-    failed: int
-    """Sessions cited as evidence for it whose task was recorded as failed."""
+    cited: int = 0
+    """Sessions cited as evidence for it."""
+    failed: int = 0
+    """Those of them whose task was recorded as failed."""
 
     @property
     def share(self) -> float:
@@ -49,12 +51,13 @@ def need_of(pattern: Pattern, sessions: Sequence[Session]) -> Need:
     """Count over the sessions of the pattern's project; a session counts once, however often it makes the call."""
     first = {node.tool for node in entries(pattern.plan)}
     shown = {page.rsplit(".", 1)[0] for node in pattern.plan.nodes[1:] for page in node.evidence}
-    opportunities = failed = 0
+    opportunities = cited = failed = 0
     for session in sessions:
         if session.project == pattern.project and any(
             call.tool in first and result is not None and result.status is ResultStatus.OK
             for call, result in session.exchanges()
         ):
             opportunities += 1
+            cited += session.page_id in shown
             failed += session.page_id in shown and session.outcome.status is OutcomeStatus.FAILURE
-    return Need(opportunities, min(pattern.support.sessions, opportunities), failed)
+    return Need(opportunities, min(pattern.support.sessions, opportunities), cited, failed)

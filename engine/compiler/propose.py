@@ -7,9 +7,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from instar.engine.compiler.acceptance import is_feasible
 from instar.engine.compiler.effects import CODING_AGENT_READS, CODING_AGENT_WRITES
 from instar.engine.compiler.lessons import Cluster
 from instar.engine.compiler.need import Need, need_of
+from instar.engine.compiler.objections import objections
+from instar.engine.compiler.phrases import ENGLISH
 from instar.engine.compiler.wording import listed, skill_name, subjects, title_of
 from instar.engine.documents import (
     Abstention,
@@ -24,8 +27,6 @@ from instar.engine.documents import (
 
 EVIDENCE = 40
 """Evidence pages a proposal cites at most."""
-THIN_TASKS = 5
-CHANCE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +95,15 @@ def propose(
         elif existing is not None and (not existing.own or _same(existing, pattern.plan)):
             where = "" if existing.own else " in the agent's host"
             reason = f"exists as {existing.name} {existing.version}{where}".rstrip()
+        elif len(proposals) < settings.limit and not is_feasible(pattern, window.sessions):
+            reason = "no recorded use can be replayed in full, so that nothing would show that it works"
         elif len(proposals) >= settings.limit:
             reason = f"{settings.limit} better ones are proposed; this would save {expected_turns(pattern):.0f} turns"
         else:
             name = existing.name if existing else skill_name(pattern.plan, taken)
             taken.add(name)
             titled = _Titled(pattern, name, title, need, existing)
-            proposals.append(_proposal(titled, window, _against(pattern, need, clusters)))
+            proposals.append(_proposal(titled, window, objections(pattern, need, clusters, ENGLISH)))
             continue
         abstentions.append(Abstention(what=f"{title} ({pattern.project})", reason=reason))
     return proposals, abstentions
@@ -138,13 +141,15 @@ def _proposal(titled: _Titled, window: Window, against: list[str]) -> Proposal:
     pattern, name, existing = titled.pattern, titled.name, titled.existing
     action = ProposalAction.IMPROVE if existing else ProposalAction.NEW
     tools = list(dict.fromkeys(node.tool for node in pattern.plan.nodes))
-    seen = f"{pattern.support.sessions} sessions of {pattern.support.tasks} tasks"
-    summary = (
-        f"One call for {listed(subjects(pattern.plan) or [titled.title])}: what takes {listed(tools)} one after "
-        f"the other today. Seen in {seen}; each use saves {pattern.turns_saved:.1f} turns on average."
+    summary = ENGLISH.summary.format(
+        things=listed(subjects(pattern.plan) or [titled.title]),
+        tools=listed(tools),
+        sessions=pattern.support.sessions,
+        tasks=pattern.support.tasks,
+        turns=pattern.turns_saved,
     )
     if existing:
-        summary = f"{existing.name} {existing.version} does something else than what recurs now. {summary}"
+        summary = ENGLISH.changed.format(skill=f"{existing.name} {existing.version}") + summary
     content = json.dumps([action, name, pattern.model_dump(mode="json"), window.scope], sort_keys=True)
     mined = {page.rsplit(".", 1)[0] for page in pattern.evidence}
     return Proposal(
@@ -161,29 +166,3 @@ def _proposal(titled: _Titled, window: Window, against: list[str]) -> Proposal:
         project=pattern.project,
         memories=sorted(memory.id for memory in window.memories if memory.session in mined)[:EVIDENCE],
     )
-
-
-def _against(pattern: Pattern, need: Need, clusters: Sequence[Cluster]) -> list[str]:
-    """What a reviewer should weigh: unneeded calls, thin evidence, chance, failures."""
-    found: list[str] = []
-    low, high = need.interval
-    if need.opportunities > need.needed:
-        found.append(
-            f"Of {need.opportunities} sessions that made the first call {need.opportunities - need.needed} did not "
-            f"go on: used every time, only {need.share:.0%} of the uses were needed (95 % interval {low:.0%} to "
-            f"{high:.0%})."
-        )
-    if pattern.support.tasks < THIN_TASKS:
-        found.append(f"Only {pattern.support.tasks} distinct tasks show it.")
-    worst = max(pattern.plan.nodes, key=lambda node: node.null_rate)
-    if worst.null_rate > CHANCE:
-        found.append(
-            f"The link of {worst.tool} also holds by chance, against another task, in {worst.null_rate:.0%}."
-        )
-    if need.failed:
-        found.append(f"{need.failed} of the sessions that show it ended in a failed task.")
-    tools = {node.tool for node in pattern.plan.nodes}
-    for cluster in clusters:
-        if cluster.operation.tool in tools and cluster.scope in {"", pattern.project} and len(cluster.failures) > 1:
-            found.append(f"{cluster.operation.tool} failed {len(cluster.failures)} times: “{cluster.signature}”.")
-    return found[:6]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from instar.engine.compiler.commands import CommandSettings, command_patterns
 from instar.engine.compiler.lessons import Cluster, LessonSettings, clusters, task_of
 from instar.engine.compiler.mine import mine
+from instar.engine.compiler.phrases import Language
 from instar.engine.compiler.propose import ProposalSettings, propose
 from instar.engine.compiler.settings import MiningSettings
 from instar.engine.compiler.shell import command_text
@@ -32,6 +33,8 @@ class ReflectSettings:
     lessons: LessonSettings = field(default_factory=LessonSettings)
     commands: CommandSettings = field(default_factory=CommandSettings)
     proposals: ProposalSettings = field(default_factory=ProposalSettings)
+    language: Language = "en"
+    """The language of requirements; reflections and what agents read are in English."""
 
 
 def reflect(window: Window, catalogue: Catalogue, settings: ReflectSettings) -> Reflection:

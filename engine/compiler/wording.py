@@ -81,9 +81,9 @@ def given(plan: Plan) -> list[PlanParameter]:
     return [parameter for parameter in plan.parameters if parameter.name not in optional]
 
 
-def inputs_of(plan: Plan) -> str:
-    """What must be given, alternatives apart: "the email, or the first name and the zip"."""
-    ways: dict[str, None] = {}
+def ways_in(plan: Plan) -> list[list[str]]:
+    """What must be given, in words: one list for each alternative way to begin."""
+    ways: dict[tuple[str, ...], None] = {}
     for node in entries(plan):
         names = [
             option.name
@@ -91,8 +91,8 @@ def inputs_of(plan: Plan) -> str:
             for option in references(binding)
             if isinstance(option, FromParameter)
         ]
-        ways[listed([f"the {spoken(name)}" for name in names])] = None
-    return ", or ".join(way for way in ways if way) or "nothing"
+        ways[tuple(spoken(name) for name in names)] = None
+    return [list(way) for way in ways if way]
 
 
 def spoken(name: str) -> str:

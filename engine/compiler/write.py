@@ -14,10 +14,12 @@ from instar.engine.compiler.plans import axes_of, references
 from instar.engine.compiler.propose import akin, shape_of
 from instar.engine.compiler.wording import listed, skill_name, spoken
 from instar.engine.documents import (
+    AgentText,
     Binding,
     Catalogue,
     CatalogueEntry,
     Draft,
+    FiringRule,
     FromConstant,
     FromParameter,
     Plan,
@@ -26,7 +28,7 @@ from instar.engine.documents import (
 from instar.prompts import render
 from instar.sandbox.folds import Fold
 from instar.skills.document import render_skill_md
-from instar.skills.manifest import GrantedTool, Manifest
+from instar.skills.manifest import Firing, GrantedTool, Manifest
 from instar.skills.package import CASES, PRD_MD, SKILL_MD, SKILL_PY, TEST_PY, canonical_json, digest, seal
 from instar.skills.test_template import TEST_SKILL, direct_run_notice
 
@@ -72,13 +74,13 @@ def write(prd: Prd, catalogue: Catalogue) -> Draft:
 def package(prd: Prd, plan: Plan, *, name: str, version: str, lineage: str) -> dict[str, str]:
     """The sealed files of one plan under a requirement."""
     emitted = emit(plan, title=prd.title, file=SKILL_PY)
-    described = prd.purpose.split(". ")[0] + "."
+    text = _for_agent(prd)
     files = {
         SKILL_MD: render_skill_md(
             name=name,
-            description=described,
-            when_to_use=prd.when_to_use,
-            when_not_to_use=prd.when_not_to_use,
+            description=text.purpose.split(". ")[0] + ".",
+            when_to_use=text.when_to_use,
+            when_not_to_use=text.when_not_to_use,
             input_schema=emitted.input_schema,
             output_schema=emitted.output_schema,
             steps_by_hand=steps_by_hand(plan),
@@ -100,17 +102,32 @@ def package(prd: Prd, plan: Plan, *, name: str, version: str, lineage: str) -> d
         tools=tools,
         side_effects="writes" if any(tool.effect == "write" for tool in tools) else "none",
         confidence=prd.confidence,
+        firing=_firing(plan.firing),
         lineage=lineage,
         files={},
     )
     return seal(files, manifest)
 
 
+def _firing(rule: FiringRule | None) -> Firing | None:
+    return None if rule is None else Firing.model_validate(rule.model_dump(exclude={"uses", "tasks"}))
+
+
+def _for_agent(prd: Prd) -> AgentText:
+    return prd.for_agent or AgentText(
+        purpose=prd.purpose,
+        when_to_use=prd.when_to_use,
+        when_not_to_use=prd.when_not_to_use,
+        tools={need.name: need.why for need in prd.tools},
+    )
+
+
 def _granted(prd: Prd, plan: Plan) -> list[GrantedTool]:
     """What the plan calls, as required; a hold-out may have been mined with a tool that the whole plan dropped."""
     needs = {need.name: need for need in prd.tools}
+    reasons = _for_agent(prd).tools
     return [
-        GrantedTool(name=tool, why=needs[tool].why, effect=needs[tool].effect, parameters=needs[tool].parameters)
+        GrantedTool(name=tool, why=reasons[tool], effect=needs[tool].effect, parameters=needs[tool].parameters)
         if tool in needs
         else GrantedTool(name=tool, why="called without the task that is held out", effect=effect_of(tool))
         for tool in dict.fromkeys(node.tool for node in plan.nodes)
@@ -179,7 +196,7 @@ def _evals(prd: Prd, name: str) -> JsonValue:
         evals.append(
             {
                 "id": number,
-                "prompt": f"{prd.when_to_use[0]}. The inputs: {inputs}.",
+                "prompt": f"{_for_agent(prd).when_to_use[0]}. The inputs: {inputs}.",
                 "expected_output": f"The result of {name} for these inputs, without calling its tools one by one.",
                 "files": [],
                 "assertions": [f"{name} was used", "no tool of its manifest was called outside it"],

@@ -191,3 +191,30 @@ def test_the_program_does_what_the_sessions_did(draft: Draft, tmp_path: Path) ->
 
     returned = module.run(Tools(), customer_id="C9")
     assert [order["order_id"] for order in returned["order"]] == ["#W1", "#W2"]
+
+
+def test_a_requirement_in_chinese_leads_to_a_skill_in_english(desks: list[Session]) -> None:
+    window = Window("test", desks)
+    chinese, english = Compiler(language="zh"), Compiler()
+    proposal = english.reflect(window, Catalogue()).proposals[0]
+    prd = chinese.specify(proposal, window)
+    page = render("prd.md.j2", prd=prd)
+    assert "## 何时使用" in page
+    assert "95 % 置信区间" in prd.expected_benefit
+    assert "did not go on" not in " ".join(prd.risks)
+    written = chinese.write(prd, Catalogue()).files
+    expected = english.write(english.specify(proposal, window), Catalogue()).files
+    assert written["SKILL.md"] == expected["SKILL.md"]
+    assert written["scripts/skill.py"] == expected["scripts/skill.py"]
+    assert written["references/prd.md"] == page
+
+
+def test_when_it_may_fire_is_stated_for_people_and_for_hosts(prd: Prd, draft: Draft) -> None:
+    manifest = parse_manifest(Package(draft.files))
+    assert prd.plan is not None
+    assert prd.plan.firing is not None
+    assert manifest.firing is not None
+    assert manifest.firing.fire is prd.plan.firing.fire
+    said = draft.files["SKILL.md"]
+    assert ("may be used unasked" in said) is manifest.firing.fire
+    assert ("Unasked: offer it" in said) is not manifest.firing.fire

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from instar.engine.compiler.acceptance import is_feasible
 from instar.engine.compiler.compiler import Compiler
 from instar.engine.documents import Catalogue, CatalogueEntry, ProposalAction, Reflection, Window
-from instar.engine.session import Session
+from instar.engine.session import Session, Step, ToolResult
 from instar.prompts import render
 
 
@@ -131,3 +133,17 @@ def test_every_page_cites_steps_that_exist(desks: list[Session]) -> None:
     reflection = reflect(desks)
     cited = {*reflection.evidence, *(page for proposal in reflection.proposals for page in proposal.evidence)}
     assert cited <= pages
+
+
+def test_a_pattern_of_which_no_use_can_be_replayed_is_infeasible(desks: list[Session]) -> None:
+    (pattern,) = reflect(desks).patterns
+    answered = [
+        replace(session, steps=[step for step in session.steps if not _answer_of(step, "get_customer")])
+        for session in desks
+    ]
+    assert is_feasible(pattern, desks)
+    assert not is_feasible(pattern, answered)
+
+
+def _answer_of(step: Step, tool: str) -> bool:
+    return isinstance(step, ToolResult) and step.tool == tool
