@@ -64,7 +64,8 @@ def _build(value: JsonValue, transcript: Transcript, heading: Heading) -> None:
     heading.key = "/".join(filter(None, (parent, own or transcript.digest()))) if parent else own
     heading.project = text_field(extra, "project")
     heading.task = text_field(extra, "task", "task_id")
-    heading.outcome = read_outcome(mapping(extra.get("outcome")) or extra)
+    outcome = mapping(extra.get("outcome"))
+    heading.outcome = read_outcome(outcome or extra, text_field(outcome, "basis"))
     heading.tools = read_schemas(mapping(record.get("agent")).get("tool_definitions"))
     heading.origin = Origin.SUBAGENT if parent else _ORIGINS.get(text_field(extra, "origin"), Origin.INTERACTIVE)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import zipfile
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from instar.engine.importers import ImportLimits, detect
-from instar.engine.session import Message, Origin, OutcomeStatus, ResultStatus
+from instar.engine.importers import ImportLimits, detect, to_atif
+from instar.engine.session import Message, Origin, OutcomeStatus, ResultStatus, Session, ToolResult
 
-from .conftest import Write, data_folder, read
+from .conftest import Write, as_lines, data_folder, read
+from .test_hostile_records import SAMPLES
 
 
 def agent_step(number: int, calls: list[tuple[str, str]], results: list[dict[str, object]]) -> dict[str, object]:
@@ -77,6 +79,44 @@ def test_atif_subagents_are_sessions_and_copied_steps_did_not_happen_here(write:
     }
     assert list(sessions["s1"].exchanges()) == []
     assert len(list(sessions["s1/helper"].exchanges())) == 2
+
+
+def flat(session: Session) -> list[object]:
+    """What was said, asked and told, without the order within a turn."""
+    said = [(step.speaker, step.text) for step in session.steps if isinstance(step, Message)]
+    asked = [
+        (call.tool, call.arguments, call.turn, told and (told.value, told.status, told.error))
+        for call, told in session.exchanges()
+    ]
+    return [said, asked, session.outcome, session.tools, session.task, session.project, session.origin, session.key]
+
+
+def test_every_kind_of_session_comes_back_from_atif_as_it_was(tmp_path: Path) -> None:
+    sources = [Path(__file__).parents[2] / "examples/order_desk/sessions"]
+    for name, records in SAMPLES.items():
+        sources.append(tmp_path / name)
+        sources[-1].write_text(as_lines(records))
+    sessions = read(*sources).sessions
+    assert len(sessions) > 60 and {session.format for session in sessions} >= set(SAMPLES) - {"openai-tools"}
+    for session in sessions:
+        path = tmp_path / "out.json"
+        path.write_text(json.dumps(to_atif(session)))
+        again = read(path).only
+        assert flat(again) == flat(session)
+
+
+def test_a_result_without_its_call_is_written_as_an_event_of_the_system() -> None:
+    lost = ToolResult(0, "gone", "f", {"x": 1})
+    [step] = cast("list[dict[str, object]]", to_atif(Session("k", "f", "p", "t", [lost]))["steps"])
+    assert step["source"] == "system"
+    assert step["observation"] == {"results": [{"content": '{"x": 1}', "extra": {"is_error": False}}]}
+
+
+def test_what_is_written_is_valid_for_the_reference_models() -> None:
+    atif = pytest.importorskip("atif", reason="the package atif, which holds models of the format, is not installed")
+    for session in read(Path(__file__).parents[2] / "examples/order_desk/sessions").sessions:
+        document = to_atif(session)
+        assert atif.Trajectory.model_validate(document).to_json_dict(exclude_none=True) == document
 
 
 def history(*messages: dict[str, object]) -> dict[str, object]:
