@@ -19,6 +19,7 @@ from instar.memstore.errors import (
 )
 from instar.memstore.faults import Fault, FaultKind
 from instar.memstore.harness import Context, Harness, SessionStart, ToolStart
+from instar.memstore.maintenance import Maintenance, Retention
 from instar.memstore.opening import open_store
 from instar.memstore.pages import (
     Level,
@@ -63,6 +64,7 @@ __all__ = [
     "JournalStatus",
     "Level",
     "Limits",
+    "Maintenance",
     "MemstoreError",
     "Op",
     "Page",
@@ -78,6 +80,7 @@ __all__ = [
     "Rejected",
     "Rejection",
     "Representations",
+    "Retention",
     "ScopeDenied",
     "SessionStart",
     "StaleWrite",

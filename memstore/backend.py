@@ -169,6 +169,17 @@ class Transaction(View, Protocol):
         """Hide pages, or show them again."""
         ...
 
+    def erase(self, pages: Sequence[Page]) -> None:
+        """Overwrite every version of these pages with what the given page holds, and hide them.
+
+        Values of theirs in the journal go too.
+        """
+        ...
+
+    def drop(self, page_id: str, numbers: Collection[int]) -> None:
+        """Delete old versions of a page."""
+        ...
+
     def keep_trace(self, run: str, lines: Sequence[str]) -> None:
         """Append to the decision trace of a run."""
         ...

@@ -96,6 +96,12 @@ class _Transaction:
     def hide(self, ids: Collection[str], hidden: bool) -> None:
         self._later += [partial(self._hide, page_id, hidden) for page_id in ids]
 
+    def erase(self, pages: Sequence[Page]) -> None:
+        self._later += [partial(self._erase, page) for page in pages]
+
+    def drop(self, page_id: str, numbers: Collection[int]) -> None:
+        self._later.append(partial(self._drop, page_id, frozenset(numbers)))
+
     def keep_trace(self, run: str, lines: Sequence[str]) -> None:
         self._later.append(lambda: self._state.traces.setdefault(run, []).extend(lines))
 
@@ -140,6 +146,17 @@ class _Transaction:
         if versions := self._state.pages.get(page_id):
             versions[:] = [replace(page, hidden=hidden) for page in versions]
             self._announce(page_id, 0)
+
+    def _erase(self, blank: Page) -> None:
+        versions = self._state.pages[blank.id]
+        versions[:] = [replace(blank, version=page.version) for page in versions]
+        journal = self._state.journal
+        journal[:] = [replace(line, value="") if line.page_id == blank.id else line for line in journal]
+        self._announce(blank.id, 0)
+
+    def _drop(self, page_id: str, numbers: frozenset[int]) -> None:
+        versions = self._state.pages[page_id]
+        versions[:] = [page for page in versions if page.version not in numbers]
 
     def _advance(self, consumer: str, through: int) -> None:
         self._state.cursors[consumer] = max(through, self.cursor(consumer))

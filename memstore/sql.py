@@ -211,6 +211,23 @@ class SqlTransaction:
             self._connection.execute(statement, rows)
             self._announce([(page_id, 0) for page_id in ids])
 
+    def erase(self, pages: Sequence[Page]) -> None:
+        """Overwrite every version of these pages, and what the journal keeps of them."""
+        for page in pages:
+            values = version_values(page, page.seq, "")
+            for kept in ("page", "version", "batch", "author", "updated_at", "state", "importance", "expires_at"):
+                del values[kept]
+            self._connection.execute(schema.versions.update().where(_VERSION.page == page.seq).values(values))
+            self._connection.execute(schema.tags.delete().where(_TAG.page == page.seq))
+            self._connection.execute(schema.journal.update().where(_JOURNAL.page == page.id).values(value=""))
+        self.hide([page.id for page in pages], True)
+
+    def drop(self, page_id: str, numbers: Collection[int]) -> None:
+        """Delete old versions of a page."""
+        seq = select(_HEAD.seq).where(_HEAD.id == page_id).scalar_subquery()
+        for number in numbers:
+            self._connection.execute(schema.versions.delete().where(_VERSION.page == seq, _VERSION.version == number))
+
     def keep_trace(self, run: str, lines: Sequence[str]) -> None:
         """Append to the decision trace of a run."""
         if lines:

@@ -136,6 +136,7 @@ class SqliteBackend:
             cursor.execute("PRAGMA synchronous=FULL")
             cursor.execute("PRAGMA foreign_keys=ON")
             cursor.execute("PRAGMA trusted_schema=OFF")
+            cursor.execute("PRAGMA secure_delete=ON")  # what is erased leaves no bytes behind
             cursor.execute("PRAGMA cache_size=-32000")
         finally:
             cursor.close()

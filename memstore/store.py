@@ -14,6 +14,7 @@ from instar.memstore.backend import Backend, OutboxRow, Raced, Transaction
 from instar.memstore.door import Door
 from instar.memstore.errors import Rejected, StoreFailed, rejected
 from instar.memstore.faults import Fault
+from instar.memstore.maintenance import Maintenance
 from instar.memstore.reading import PageReader
 from instar.memstore.redaction import Redactor, default_redactor
 from instar.memstore.represent import Representer
@@ -195,6 +196,10 @@ class Store(PageReader):
             StoreUnavailable: the store cannot even be read.
         """
         return self._backend.check()
+
+    def maintenance(self, by: Principal) -> Maintenance:
+        """The second, privileged door: archive, restore, erase, forget. Nothing else deletes."""
+        return Maintenance(self._backend, by, self._clock)
 
     def close(self) -> None:
         """Give back connections and files. Closing twice is fine."""

@@ -24,6 +24,7 @@ from instar.memstore import (
     ReasonCode,
     Receipt,
     Rejected,
+    Retention,
     ScopeDenied,
     StaleWrite,
     State,
@@ -643,3 +644,94 @@ class StoreContract:
             error.value.rejections,
             str(error.value),
         )
+
+    # Maintenance
+
+    def test_archived_pages_are_not_found_but_read_and_come_back(self, store: Store) -> None:
+        write(store, step(id="p"), step(id="q"))
+        care = store.maintenance(ALICE)
+        assert care.archive(["p", "nowhere"], reason="old") == ["p"]
+        assert [page.id for page in store.find(ALICE, scope=DESK)] == ["q"]
+        assert [page.id for page in store.find(ALICE, scope=DESK, hidden=True)] == ["p", "q"]
+        assert store.get_many(ALICE, ["p"])["p"].hidden
+        with pytest.raises(StaleWrite), store.writeback(ALICE, scope=DESK) as batch:
+            batch.merge("p", {"a": 1}, read=1)
+        assert care.restore(["p"], reason="needed") == ["p"]
+        assert store.count(ALICE, scope=DESK) == 2
+        done = [line for line in store.journal(ALICE) if line.status is JournalStatus.MAINTAINED]
+        assert [(line.op, line.page_id, line.detail) for line in done] == [
+            ("archive", "p", "old"),
+            ("restore", "p", "needed"),
+        ]
+
+    def test_an_erased_page_is_gone_in_all_versions_and_its_name_still_resolves(self, store: Store) -> None:
+        write(store, step(id="p", content={"a": "private"}, text="private words", tags=("private",)))
+        with store.writeback(ALICE, scope=DESK) as batch:
+            batch.merge("p", {"b": "private too"}, read=1)
+        with pytest.raises(Rejected), store.writeback(ALICE, scope=DESK) as batch:
+            batch.merge("p", {"b": "private draft"}, read=9)
+        handle = store.get_many(ALICE, ["p"])["p"].handle
+        assert store.maintenance(ALICE).erase(["p"], reason="asked for") == ["p"]
+        assert "private" not in repr(store.history(ALICE, "p")) + repr(list(store.journal(ALICE)))
+        assert store.count(ALICE, scope=DESK, tag="private", hidden=True) == 0
+        with pytest.raises(UnresolvedPointer):
+            store.resolve(ALICE, handle)
+        assert write(store, step(id="q", provenance=Provenance("", ("p",)))).committed == {"q": 1}
+        assert store.check() == []
+
+    def test_maintenance_keeps_to_the_grants(self, store: Store) -> None:
+        write(store, step(id="p"))
+        care = store.maintenance(BOB)
+        for act in (care.archive, care.restore, care.erase):
+            with pytest.raises(ScopeDenied):
+                act(["p"], reason="x")
+        with pytest.raises(ScopeDenied):
+            care.erase_expired(DESK)
+        with pytest.raises(ScopeDenied):
+            care.forget_versions(DESK, Retention(versions=1))
+        assert store.count(ALICE, scope=DESK) == 1
+
+    def test_what_has_expired_is_erased_once_and_hard_pins_stay(self, store: Store, clock: FakeClock) -> None:
+        soon = NOON + timedelta(hours=1)
+        write(store, step(id="p", expires_at=soon), step(id="q", expires_at=soon, pin=Pin.HARD), step(id="r"))
+        care = store.maintenance(ALICE)
+        assert care.erase_expired("local") == []
+        clock.now = soon
+        assert care.erase_expired("local") == ["p"]
+        assert care.erase_expired("local") == []
+        assert {page.id for page in store.find(ALICE, scope=DESK, expired=True)} == {"q", "r"}
+
+    def test_old_versions_are_forgotten_as_retention_says_and_never_the_last(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        write(store, step(id="p", content={"n": 0}), step(id="q"))
+        for version in range(1, 5):
+            clock.now += timedelta(days=1)
+            with store.writeback(ALICE, scope=DESK) as batch:
+                batch.merge("p", {"n": version}, read=version)
+        care = store.maintenance(ALICE)
+        assert care.forget_versions("local", Retention()) == 0
+        assert care.forget_versions("local", Retention(versions=2, version_age=timedelta(days=3))) == 1
+        assert [page.version for page in store.history(ALICE, "p")] == [2, 3, 4, 5]
+        assert care.forget_versions("local", Retention(versions=0)) == 3
+        assert [page.content for page in store.history(ALICE, "p")] == [{"n": 4}]
+        assert len(store.history(ALICE, "q")) == 1
+        assert store.check() == []
+
+    # The outbox
+
+    def test_every_change_of_a_page_reaches_the_outbox_in_order(self, store: Store) -> None:
+        write(store, step(id="p"), step(id="q"))
+        with store.writeback(ALICE, scope=DESK) as batch:
+            batch.merge("p", {"a": 1}, read=1)
+        write(store, step(id="p"))  # unchanged: nothing to tell
+        with pytest.raises(Rejected):
+            write(store, step(id="bad", parent="nowhere"))
+        store.maintenance(ALICE).archive(["q"], reason="old")
+        rows = store.outbox()
+        assert [(row.page_id, row.version) for row in rows] == [("p", 1), ("q", 1), ("p", 2), ("q", 0)]
+        assert store.cursor("index") == 0
+        store.advance("index", rows[1].seq)
+        store.advance("index", rows[0].seq)
+        assert store.cursor("index") == rows[1].seq
+        assert store.outbox(since=store.cursor("index"), limit=1) == [rows[2]]
