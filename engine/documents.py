@@ -202,6 +202,8 @@ class FailureCluster(Document):
     """How many of the failures were followed by a success of the same tool within six steps."""
     lesson: str
     """What to do, in one sentence; empty where no recovery was seen often enough to advise one."""
+    trend: Literal["", "rising", "falling", "steady"] = ""
+    """From the earlier to the later half of the window; empty where the sessions are too few or carry no dates."""
     evidence: Evidence
 
 
@@ -214,6 +216,41 @@ class CommandPattern(Document):
     support: Support
     succeeded: int = Field(ge=0)
     evidence: Evidence
+
+
+class Gap(Document):
+    """Something that was asked for and not done: handed to a human, tried with a tool that is not there, given up."""
+
+    what: str
+    project: str
+    words: list[str] = Field(default_factory=list)
+    """What the requests have in common."""
+    support: Support
+    evidence: Evidence
+
+
+class Contrast(Document):
+    """A tool whose sessions ended otherwise than those without it. It goes with the outcome; it need not cause it."""
+
+    tool: str
+    project: str
+    succeeded_with: int = Field(ge=0)
+    sessions_with: int = Field(ge=0)
+    succeeded_without: int = Field(ge=0)
+    sessions_without: int = Field(ge=0)
+    evidence: Evidence
+
+
+class SkillUse(BaseModel):
+    """How an existing skill fared in the window."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    skill: str
+    uses: int = Field(ge=0)
+    failed: int = Field(ge=0)
+    missed: int = Field(ge=0)
+    """Sessions that made its first call by hand, without the skill."""
 
 
 class Abstention(BaseModel):
@@ -267,6 +304,9 @@ class Reflection(Document):
     proposals: list[Proposal]
     abstentions: list[Abstention]
     evidence: list[str]
+    gaps: list[Gap] = Field(default_factory=list)
+    contrasts: list[Contrast] = Field(default_factory=list)
+    skill_uses: list[SkillUse] = Field(default_factory=list)
 
 
 # Requirement and draft --------------------------------------------------------------------------------------

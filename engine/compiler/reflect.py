@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from instar.engine.compiler.commands import CommandSettings, command_patterns
+from instar.engine.compiler.gaps import gaps
 from instar.engine.compiler.lessons import Cluster, LessonSettings, clusters, task_of
 from instar.engine.compiler.mine import mine
 from instar.engine.compiler.phrases import Language
 from instar.engine.compiler.propose import ProposalSettings, propose
 from instar.engine.compiler.settings import MiningSettings
 from instar.engine.compiler.shell import command_text
+from instar.engine.compiler.trends import Halves, Trend, contrasts
+from instar.engine.compiler.upkeep import upkeep
 from instar.engine.documents import Abstention, Catalogue, CommandPattern, FailureCluster, Reflection, Window
 from instar.engine.session import Session
 
@@ -44,8 +47,10 @@ def reflect(window: Window, catalogue: Catalogue, settings: ReflectSettings) -> 
     found = clusters(sessions, settings.lessons)
     commands = command_patterns(sessions, settings.commands)
     proposals, turned_down = propose(mined.patterns, found, window, catalogue, settings.proposals)
+    uses, retired = upkeep(sessions, catalogue)
+    halves = Halves.of(sessions)
     told = [cluster for cluster in found if len(cluster.failures) >= MIN_CLUSTER or cluster.advice][:MAX_CLUSTERS]
-    failures = [_document(cluster) for cluster in told]
+    failures = [_document(cluster, halves.trend(cluster)) for cluster in told]
     abstentions = [*turned_down, *_withdrawn(found), *_coding(sessions, commands), *mined.abstentions]
     content = Reflection(
         id="",
@@ -58,15 +63,18 @@ def reflect(window: Window, catalogue: Catalogue, settings: ReflectSettings) -> 
         patterns=list(mined.patterns),
         failure_clusters=failures,
         commands=commands,
-        proposals=proposals,
+        proposals=[*proposals, *retired[: settings.proposals.limit]],
         abstentions=abstentions[:MAX_ABSTENTIONS],
         evidence=_evidence(proposals, failures, commands),
+        gaps=gaps(sessions),
+        contrasts=contrasts(sessions),
+        skill_uses=uses,
     )
     digest = hashlib.sha256(json.dumps(content.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
     return content.model_copy(update={"id": f"reflection-{digest[:16]}"})
 
 
-def _document(cluster: Cluster) -> FailureCluster:
+def _document(cluster: Cluster, trend: Trend) -> FailureCluster:
     key = f"{cluster.scope}\0{cluster.operation}\0{cluster.signature}"
     evidence = [
         failure.session.evidence_id(index)
@@ -81,6 +89,7 @@ def _document(cluster: Cluster) -> FailureCluster:
         support=cluster.support,
         recovered=cluster.recovered,
         lesson=cluster.lesson(),
+        trend=trend,
         evidence=evidence[:CITED],
     )
 
