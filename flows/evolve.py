@@ -40,6 +40,8 @@ async def evolve(paths: list[str], scope: str, options: Options) -> Evolved:
     drafts: list[Built] = []
     not_built: dict[str, str] = {}
     for proposal in reflection.proposals:
+        if proposal.plan is None:
+            continue  # to retire a skill asks a person; there is nothing to specify or build
         try:
             prd = specify(proposal.id, proposal.skill, options)
             drafts.append(build(prd.id, prd.skill, options))
