@@ -7,6 +7,8 @@ INSTALLED := .venv/.installed
 PACKAGES := memstore prompts skills sandbox engine core tasks flows adapters
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
+# Compiled modules are kept: without them each of the many short commands that the tests run compiles everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo test check soak bench up down lock
 
@@ -19,7 +21,7 @@ $(INSTALLED): pyproject.toml requirements/lock.txt requirements/environments.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Instar needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/lock.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --compile-bytecode -r requirements/lock.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements/environments.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	mkdir -p build/types && ln -sfn ../.. build/types/instar
@@ -34,7 +36,7 @@ test: setup ## everything that passes in minutes
 check: setup ## style, types and the direction of dependency
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	MYPYPATH=build/types $(BIN)/mypy $(addprefix -p instar.,$(PACKAGES))
+	MYPYPATH=build/types $(BIN)/mypy $(addprefix -p instar.,$(PACKAGES)) -p benchmarks
 	$(BIN)/lint-imports --no-cache
 
 soak: setup ## the long runs

@@ -89,5 +89,8 @@ def _read(file: Path) -> dict[str, object]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except OSError as error:
+        remedy = "Get access to it, or set INSTAR_HOME to a folder of your own"
+        raise SourceMissing(f"{file}: {error.strerror}", remedy) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SourceMissing(f"{file}: {error}", "Correct the file or remove it") from None

@@ -22,9 +22,13 @@ from instar.core.runtime import runtime
 from instar.core.settings import Settings
 from instar.sandbox.report import Verdict
 
-Paths = Annotated[list[Path], typer.Argument(help="Files or folders with agent sessions.", show_default=False)]
+Paths = Annotated[
+    list[Path], typer.Argument(help="Files or folders with agent sessions.", show_default=False, readable=False)
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
-Tools = Annotated[Path | None, typer.Option("--tools", help="tools.toml: how real tools are reached.")]
+Tools = Annotated[
+    Path | None, typer.Option("--tools", readable=False, help="tools.toml: how real tools are reached.")
+]
 Headless = Annotated[bool, typer.Option("--include-headless", help="Also learn from headless sessions.")]
 Subagents = Annotated[bool, typer.Option("--include-subagents", help="Also learn from sub-agents' sessions.")]
 

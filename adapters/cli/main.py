@@ -50,7 +50,10 @@ app = typer.Typer(
 def common(
     context: typer.Context,
     home: Annotated[
-        Path | None, typer.Option("--home", help="Where Instar keeps everything (INSTAR_HOME, default ~/.instar).")
+        Path | None,
+        typer.Option(
+            "--home", readable=False, help="Where Instar keeps everything (INSTAR_HOME, default ~/.instar)."
+        ),
     ] = None,
     scope: Annotated[
         str | None, typer.Option("--scope", help="Root of the scopes to work in (default local).")
@@ -86,9 +89,10 @@ def run(arguments: list[str]) -> int:
         return _fail(error, exit_code(error))
     except (KeyboardInterrupt, typer.Abort):
         return _fail("Interrupted; what was finished is kept, and the same command continues", INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read our output has gone (`| head`); closing quietly is what other commands do.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):
+        # Whoever read our output has gone (`| head`); the command parser turns that into an exit when it meets it
+        # first. Closing quietly is what other commands do.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except typer.Exit as stop:
         return stop.exit_code

@@ -71,7 +71,9 @@ def run(
         typer.Option("--arg", help="KEY=VALUE; the value is JSON, or plain text where the input is text."),
     ] = None,
     arguments: Annotated[str | None, typer.Option("--arguments", help="All arguments as one JSON object.")] = None,
-    tools: Annotated[Path | None, typer.Option("--tools", help="tools.toml: how the real tools are reached.")] = None,
+    tools: Annotated[
+        Path | None, typer.Option("--tools", readable=False, help="tools.toml: how the real tools are reached.")
+    ] = None,
     version: Version = None,
     as_json: AsJson = False,
 ) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -63,33 +65,38 @@ def test_a_skill_that_is_not_published_is_refused(run, expect_one_line) -> None:
     assert "nothing" in expect_one_line(run("skills", "run", "nothing"), 5)
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can enter and write, which pytest's own are not."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
 @needs_root
-def test_a_home_without_permission_is_named(run, expect_one_line, tmp_path) -> None:
-    (tmp_path / "home").mkdir(mode=0o700)
-    tmp_path.chmod(0o755)
-    line = expect_one_line(run("ingest", SAMPLES, prefix=NOBODY), 3)
+def test_a_home_without_permission_is_named(run, expect_one_line, open_folder) -> None:
+    (open_folder / "home").mkdir(mode=0o700)
+    line = expect_one_line(run("--home", open_folder / "home", "ingest", SAMPLES, prefix=NOBODY), 3)
     assert "INSTAR_HOME" in line
 
 
 @needs_root
-def test_a_store_without_permission_is_named(run, expect_one_line, tmp_path) -> None:
-    home = tmp_path / "home"
-    assert run("ingest", SAMPLES).code == 0
-    for path in (tmp_path, home):
-        path.chmod(0o777)
-    line = expect_one_line(run("pages", "list", prefix=NOBODY), 4)
+def test_a_store_without_permission_is_named(run, expect_one_line, open_folder) -> None:
+    home = open_folder / "home"
+    assert run("--home", home, "ingest", SAMPLES).code == 0
+    home.chmod(0o777)
+    line = expect_one_line(run("--home", home, "pages", "list", prefix=NOBODY), 4)
     assert "store.db" in line
 
 
 @needs_root
-def test_a_source_without_permission_is_named(run, expect_one_line, tmp_path) -> None:
-    secret = tmp_path / "secret.jsonl"
+def test_a_source_without_permission_is_named(run, expect_one_line, open_folder) -> None:
+    secret = open_folder / "secret.jsonl"
     secret.write_text("{}\n")
     secret.chmod(0o600)
-    (tmp_path / "home").mkdir()
-    for path in (tmp_path, tmp_path / "home"):
-        path.chmod(0o777)
-    assert "secret.jsonl" in expect_one_line(run("ingest", secret, prefix=NOBODY), 3)
+    line = expect_one_line(run("--home", open_folder / "home", "ingest", secret, prefix=NOBODY), 3)
+    assert "secret.jsonl" in line
 
 
 def test_a_corrupted_store_is_named_and_left_alone(run, expect_one_line, tmp_path) -> None:
@@ -110,11 +117,9 @@ def test_a_store_of_a_newer_version_is_named_and_left_alone(run, expect_one_line
     home.mkdir()
     open_store(f"sqlite:///{home / 'store.db'}").close()
     with sqlite3.connect(home / "store.db") as database:
-        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        assert tables
-        database.execute("PRAGMA user_version = 999")
-        if "meta" in tables:
-            database.execute("UPDATE meta SET value = '999' WHERE key = 'version'")
+        changed = database.execute("UPDATE store_meta SET value = '999' WHERE name = 'schema_version'")
+        assert changed.rowcount == 1
+    database.close()
     line = expect_one_line(run("pages", "list"), 4)
     assert "newer" in line
 
