@@ -10,6 +10,7 @@ from benchmarks.errors import CannotLoad, UnknownBenchmark
 from benchmarks.result import Benchmark
 
 BENCHMARKS: dict[str, str] = {
+    "compile": "benchmarks.compile",
     "pipeline": "benchmarks.pipeline",
 }
 """Short name to dotted path of the module."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -36,11 +37,16 @@ def mine(sessions: Sequence[Session], settings: MiningSettings = DEFAULTS) -> Mi
     """Mine every project for itself. Deterministic; neither the order of sessions nor other projects matter."""
     patterns: list[Pattern] = []
     abstentions: list[tuple[int, Abstention]] = []
+    thin: list[Sequence[Trace]] = []
     for project, found in traces(sessions, settings.effects, settings.window_steps).items():
+        if len(found) < settings.min_sessions or len({trace.task for trace in found}) < settings.min_tasks:
+            thin.append(found)
+            continue
         trees, turned_down = _trees(found, settings)
         kept = candidates(trees, found, settings)[: settings.max_patterns]
         patterns += [_pattern(project, candidate, found) for candidate in kept]
         abstentions += _abstentions(project, found, kept, turned_down)
+    abstentions += _thin_projects(thin, settings)
     patterns.sort(key=lambda p: (-p.turns_saved * p.support.sessions, p.id))
     abstentions.sort(key=lambda pair: (-pair[0], pair[1].what))
     return Mined(tuple(patterns), tuple(a for _, a in abstentions[: settings.max_abstentions]))
@@ -111,9 +117,12 @@ def title_of(plan: Plan) -> str:
 def _abstentions(
     project: str, found: Sequence[Trace], kept: Sequence[Candidate], turned_down: Sequence[Tree]
 ) -> list[tuple[int, Abstention]]:
-    """Say why tools that recur became no skill; one line for a project in which nothing recurs at all."""
+    """Say why tools that recur became no skill; one line for a project in which none does."""
     said: list[tuple[int, Abstention]] = []
+    used = {tool for candidate in kept for tool in candidate.tools}
     for tree in turned_down:
+        if tree.tool in used:
+            continue
         best = max(tree.rejections, key=lambda r: (r.tasks, r.tool), default=None)
         tasks = len({firing.trace.task for firing in tree.firings})
         if best is None:
@@ -122,8 +131,19 @@ def _abstentions(
             reason = f"best follow-up {best.tool}: {best.reason}"
         what = f"{tree.tool} ({project}), {len(tree.firings)} calls in {tasks} tasks"
         said.append((best.tasks if best else 0, Abstention(what=what, reason=reason)))
-    if not kept and not turned_down:
-        sessions = len(found)
-        reason = "no reading tool with arguments succeeded in enough distinct tasks"
-        said.append((0, Abstention(what=f"{project}, {sessions} sessions", reason=reason)))
+    if not kept and not said:
+        calls = Counter(event.tool for trace in found for event in trace.events)
+        changing = sum(event.effect == "write" for trace in found for event in trace.events)
+        often = ", ".join(f"{tool} {count}" for tool, count in sorted(calls.items(), key=lambda c: (-c[1], c[0]))[:3])
+        reason = f"no tool that only reads recurs; {changing} of {calls.total()} calls may change things ({often})"
+        said.append((0, Abstention(what=f"{project or 'no project'}, {len(found)} sessions", reason=reason)))
     return said
+
+
+def _thin_projects(thin: Sequence[Sequence[Trace]], settings: MiningSettings) -> list[tuple[int, Abstention]]:
+    """One line for all projects that are too small for anything to recur in."""
+    if not thin:
+        return []
+    reason = f"each has fewer than {settings.min_sessions} sessions or {settings.min_tasks} tasks"
+    what = f"{len(thin)} projects with {sum(map(len, thin))} sessions in all"
+    return [(0, Abstention(what=what, reason=reason))]

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from pydantic import JsonValue
 
@@ -16,6 +17,7 @@ from instar.engine.documents import PlanParameter
 from instar.engine.session import ToolSchema
 
 MAX_EXAMPLES = 3
+MAX_VOTES = 500
 SCHEMA_KEYS = ("type", "enum", "items", "format", "pattern", "minimum", "maximum", "properties", "required")
 
 
@@ -99,21 +101,15 @@ def examples_of(values: Iterable[JsonValue]) -> list[JsonValue]:
 
 
 def schemas_of(traces: Iterable[Trace]) -> dict[str, ToolSchema]:
-    """Return the schema of each tool; where sessions disagree, the one most sessions carry."""
+    """Return the schema of each tool; where sessions disagree, the one that most of the first sessions carry."""
     votes: dict[str, Counter[str]] = {}
     found: dict[tuple[str, str], ToolSchema] = {}
-    counted: set[str] = set()
-    seen: dict[int, list[tuple[str, str]]] = {}
-    for trace in traces:
-        if trace.order in counted:
-            continue
-        counted.add(trace.order)
-        offered = trace.session.tools
-        if id(offered) not in seen:
-            seen[id(offered)] = [(schema.name, json.dumps(schema.parameters, sort_keys=True)) for schema in offered]
-            found.update(zip(seen[id(offered)], offered, strict=True))
-        for name, text in seen[id(offered)]:
-            votes.setdefault(name, Counter())[text] += 1
+    sessions = {trace.order: trace.session for trace in islice(traces, MAX_VOTES)}
+    for session in sessions.values():
+        for schema in session.tools:
+            text = json.dumps(schema.parameters, sort_keys=True)
+            found.setdefault((schema.name, text), schema)
+            votes.setdefault(schema.name, Counter())[text] += 1
     return {name: found[name, min(texts, key=lambda t: (-texts[t], t))] for name, texts in votes.items()}
 
 
