@@ -141,6 +141,8 @@ class Door:
             raise _Unfit(ReasonCode.SCHEMA, f"tags are strings of 1 to {_TAG} characters")
         if len(tags) > self.limits.tags:
             raise _Unfit(ReasonCode.TOO_LARGE, f"{len(tags)} tags, the limit is {self.limits.tags}")
+        if not all(tag.isprintable() for tag in tags):
+            raise _Unfit(ReasonCode.SCHEMA, "a tag holds a control character")
         return tuple(dict.fromkeys(self._text(page_id, tag) for tag in tags))
 
     def _provenance(self, page_id: str, provenance: Provenance) -> Provenance:

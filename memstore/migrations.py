@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlalchemy import Connection, inspect, select
+from sqlalchemy import Connection, Sequence, inspect, select
+from sqlalchemy.schema import CreateSequence
 
 from instar.memstore import schema
 from instar.memstore.errors import StoreCorrupted, StoreTooNew
@@ -14,6 +15,8 @@ _VERSION = "schema_version"
 
 def _pages_and_journal(connection: Connection) -> None:
     schema.metadata.create_all(connection, tables=schema.FIRST)
+    if connection.dialect.name == "postgresql":
+        connection.execute(CreateSequence(Sequence(schema.PAGE_SEQ)))
 
 
 def _staging_and_outbox(connection: Connection) -> None:

@@ -16,6 +16,7 @@ from instar.memstore.store import Store, utc_now
 from instar.memstore.writes import Limits
 
 _SQLITE = "sqlite:///"
+_POSTGRES = "postgresql+psycopg://"
 
 
 def open_store(
@@ -29,7 +30,8 @@ def open_store(
 ) -> Store:
     """Open the store at an address, making or migrating it where needed.
 
-    `sqlite:////absolute/path` (or `sqlite:///relative/path`) is a file, `memory:` lives in this process only.
+    `sqlite:////absolute/path` (or `sqlite:///relative/path`) is a file, `postgresql+psycopg://user@host/name` a
+    database on a server, `memory:` lives in this process only.
 
     Raises:
         InvalidRequest: the address has no meaning here.
@@ -44,4 +46,9 @@ def _backend(address: str, busy_timeout: float) -> Backend:
         return MemoryBackend()
     if address.startswith(_SQLITE) and len(address) > len(_SQLITE):
         return SqliteBackend(Path(address.removeprefix(_SQLITE)), busy_timeout=busy_timeout)
+    if address.startswith(_POSTGRES):
+        # The driver is an extra: who keeps pages in a file need not have it.
+        from instar.memstore.postgres import PostgresBackend  # noqa: PLC0415
+
+        return PostgresBackend(address, busy_timeout=busy_timeout)
     raise InvalidRequest(f"not the address of a store: {redact(address).text!r}")

@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Dialect,
     Float,
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
     Text,
+    TypeDecorator,
     UniqueConstraint,
 )
+from sqlalchemy.types import TypeEngine
 
 metadata = MetaData()
+PAGE_SEQ = "page_seq"
+"""PostgreSQL hands out the sequence numbers of pages from here; SQLite has one writer at a time and counts."""
 
 # SQLite gives an INTEGER PRIMARY KEY its row id; PostgreSQL needs the wider type to be named.
 _Seq = BigInteger().with_variant(Integer, "sqlite")
 # Ranges of paths compare byte by byte, whatever the language of the server.
 _Name = String().with_variant(String(collation="C"), "postgresql")
+
+
+class Verbatim(TypeDecorator[str]):
+    """Text that comes back byte by byte. PostgreSQL's own text cannot hold every character, so there it is bytes."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """TEXT, or BYTEA on PostgreSQL."""
+        return dialect.type_descriptor(LargeBinary() if dialect.name == "postgresql" else Text())
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> Any:
+        """The text or its bytes."""
+        return value.encode() if value is not None and dialect.name == "postgresql" else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
+        """The text."""
+        return bytes(value).decode() if value is not None and dialect.name == "postgresql" else value
+
 
 store_meta = Table(
     "store_meta",
@@ -61,8 +89,8 @@ versions = Table(
     Column("state", String, nullable=False),
     Column("pin", String, nullable=False),
     Column("content", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("source", Text, nullable=False),
+    Column("text", Verbatim, nullable=False),
+    Column("source", Verbatim, nullable=False),
     Column("reference_ids", Text, nullable=False),
     Column("importance", Float, nullable=False),
     Column("tags", Text, nullable=False),
@@ -72,9 +100,9 @@ versions = Table(
     Column("batch", String, nullable=False),
     Column("digest", String, nullable=False),
     # NULL where it equals `full`, which is the text, or where that is empty the content.
-    Column("compressed", Text),
-    Column("structured", Text),
-    Column("pointer", Text, nullable=False),
+    Column("compressed", Verbatim),
+    Column("structured", Verbatim),
+    Column("pointer", Verbatim, nullable=False),
     Column("tokens_pointer", Integer, nullable=False),
     Column("tokens_structured", Integer, nullable=False),
     Column("tokens_compressed", Integer, nullable=False),
@@ -106,7 +134,7 @@ journal = Table(
     Column("code", String),
     Column("detail", Text, nullable=False),
     Column("digest", String, nullable=False),
-    Column("value", Text, nullable=False),
+    Column("value", Verbatim, nullable=False),
     Index("journal_batch", "batch"),
 )
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, 
 from instar.memstore import schema
 from instar.memstore.backend import LogQuery, OutboxRow, Query, Raced, Staged
 from instar.memstore.faults import Fault
-from instar.memstore.pages import Page
+from instar.memstore.pages import Page, digest_of
 from instar.memstore.rows import (
     fault_of,
     fault_values,
@@ -42,11 +42,11 @@ _LAST = _PAGE.where(_VERSION.version == _HEAD.version)
 
 
 class SqlTransaction:
-    """A connection inside a transaction, seen as pages and logs. `next_seq(n)` reserves n sequence numbers."""
+    """A connection inside a transaction, seen as pages and logs. `next_seqs` reserves sequence numbers."""
 
-    def __init__(self, connection: Connection, next_seq: Callable[[Connection, int], int]) -> None:
+    def __init__(self, connection: Connection, next_seqs: Callable[[Connection, int], Sequence[int]]) -> None:
         self._connection = connection
-        self._next_seq = next_seq
+        self._next_seqs = next_seqs
 
     # Reading
 
@@ -138,8 +138,8 @@ class SqlTransaction:
         new = [page for page in pages if page.version == 1]
         seqs: dict[str, int] = {}
         if new:
-            first = self._next_seq(self._connection, len(new))
-            seqs = {page.id: first + number for number, page in enumerate(new)}
+            reserved = self._next_seqs(self._connection, len(new))
+            seqs = {page.id: seq for page, seq in zip(new, reserved, strict=True)}
             values = [head_values(page, seqs[page.id]) for page in new]
             self._connection.execute(schema.pages.insert(), values)
         later = [page for page in pages if page.version > 1]
@@ -291,4 +291,17 @@ def _conditions(query: Query) -> list[ColumnElement[bool]]:
         found.append(or_(_HEAD.expires_at.is_(None), _HEAD.expires_at > to_micros(query.alive_at)))
     if not query.hidden:
         found.append(_HEAD.hidden.is_(False))
+    return found
+
+
+def check_pages(connection: Connection) -> list[str]:
+    """Pages without their last version, and versions whose bytes do not match their hash."""
+    head, version = schema.pages.c, schema.versions.c
+    joined = schema.pages.outerjoin(schema.versions, (version.page == head.seq) & (version.version == head.version))
+    lost = select(head.id).select_from(joined).where(version.page.is_(None))
+    found = [f"{row.id}: the last version is missing" for row in connection.execute(lost)]
+    bodies = select(head.id, version.version, version.content, version.text, version.digest)
+    for row in connection.execute(bodies.join(schema.versions, version.page == head.seq)):
+        if digest_of(row.text or row.content) != row.digest:
+            found.append(f"{row.id} version {row.version}: the bytes do not match their hash")
     return found

@@ -25,8 +25,7 @@ from instar.memstore.errors import (
     StoreUnavailable,
 )
 from instar.memstore.migrations import migrate
-from instar.memstore.pages import digest_of
-from instar.memstore.sql import SqlTransaction
+from instar.memstore.sql import SqlTransaction, check_pages
 
 _WRITE = "instar_write"
 _BY_CODE: dict[int, type[StoreUnavailable]] = {
@@ -66,14 +65,14 @@ class SqliteBackend:
     def read(self) -> Iterator[SqlTransaction]:
         """A snapshot; writers are not held up."""
         with self._translated(), self._begin(write=False) as connection:
-            yield SqlTransaction(connection, _next_seq)
+            yield SqlTransaction(connection, _next_seqs)
 
     @contextmanager
     def write(self) -> Iterator[SqlTransaction]:
         """A transaction that holds the write lock from its first moment."""
         # Threads of one process take turns here, in order: SQLite's own waiting is a sleep that can starve one.
         with self._turn, self._translated(), self._begin(write=True) as connection:
-            yield SqlTransaction(connection, _next_seq)
+            yield SqlTransaction(connection, _next_seqs)
 
     @contextmanager
     def _begin(self, *, write: bool) -> Iterator[Connection]:
@@ -163,19 +162,7 @@ def _on_begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
-def _next_seq(connection: Connection, _: int) -> int:
+def _next_seqs(connection: Connection, count: int) -> range:
     # Nobody else writes while this transaction lasts.
-    return int(connection.scalar(select(func.max(schema.pages.c.seq))) or 0) + 1
-
-
-def check_pages(connection: Connection) -> list[str]:
-    """Pages without their last version, and versions whose bytes do not match their hash."""
-    head, version = schema.pages.c, schema.versions.c
-    joined = schema.pages.outerjoin(schema.versions, (version.page == head.seq) & (version.version == head.version))
-    lost = select(head.id).select_from(joined).where(version.page.is_(None))
-    found = [f"{row.id}: the last version is missing" for row in connection.execute(lost)]
-    bodies = select(head.id, version.version, version.content, version.text, version.digest)
-    for row in connection.execute(bodies.join(schema.versions, version.page == head.seq)):
-        if digest_of(row.text or row.content) != row.digest:
-            found.append(f"{row.id} version {row.version}: the bytes do not match their hash")
-    return found
+    first = int(connection.scalar(select(func.max(schema.pages.c.seq))) or 0) + 1
+    return range(first, first + count)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -179,12 +181,12 @@ class Store(PageReader):
         return Desk(by, scope, session, self._representer, self._limits)
 
     def _transact(self, work: Callable[[Transaction], T]) -> T:
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             try:
                 with self._backend.write() as tx:
                     return work(tx)
             except Raced:
-                continue
+                time.sleep(random.uniform(0, 0.002 * attempt))  # noqa: S311  (so that two do not meet again)
         raise StoreFailed("store", f"other writers were faster {_ATTEMPTS} times")
 
     # Care

@@ -17,3 +17,9 @@ class TestSqlite(StoreContract):
     @pytest.fixture
     def address(self, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'store.db'}"
+
+
+class TestPostgres(StoreContract):
+    @pytest.fixture
+    def address(self, postgres: str) -> str:
+        return postgres

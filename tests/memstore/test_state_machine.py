@@ -9,8 +9,17 @@ from typing import ClassVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 from pydantic import JsonValue
+from sqlalchemy import create_engine, text
 
 from instar.memstore import (
     PageDraft,
@@ -190,8 +199,32 @@ class AgainstADictInSqlite(AgainstADict):
             shutil.rmtree(self.folder)
 
 
+class AgainstADictInPostgres(AgainstADict):
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = self.open()
+
+
 BRIEFLY = settings(max_examples=25, stateful_step_count=25, deadline=None)
-TestMemory = AgainstADict.TestCase
-TestMemory.settings = BRIEFLY
-TestSqlite = AgainstADictInSqlite.TestCase
-TestSqlite.settings = settings(BRIEFLY, max_examples=10)
+
+
+def test_memory_agrees_with_a_dict() -> None:
+    run_state_machine_as_test(AgainstADict, settings=BRIEFLY)
+
+
+def test_sqlite_agrees_with_a_dict_across_crashes() -> None:
+    run_state_machine_as_test(AgainstADictInSqlite, settings=settings(BRIEFLY, max_examples=8))
+
+
+def test_postgres_agrees_with_a_dict(postgres: str) -> None:
+    def machine() -> AgainstADict:
+        engine = create_engine(postgres)
+        with engine.begin() as connection:
+            connection.execute(text("DROP SCHEMA public CASCADE"))
+            connection.execute(text("CREATE SCHEMA public"))
+        engine.dispose()
+        return AgainstADictInPostgres()
+
+    AgainstADictInPostgres.address = postgres
+    run_state_machine_as_test(machine, settings=settings(BRIEFLY, max_examples=4))

@@ -1,0 +1,139 @@
+"""PostgreSQL: many writers at once. Who meets another one tries again, and nobody overwrites what he has not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from instar.memstore import schema
+from instar.memstore.backend import LogQuery, OutboxRow, Raced
+from instar.memstore.errors import (
+    InvalidRequest,
+    StoreCorrupted,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+    StoreNotPermitted,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from instar.memstore.migrations import migrate
+from instar.memstore.sql import SqlTransaction, check_pages
+from instar.memstore.writes import JournalEntry
+
+_RACED = frozenset({"40001", "40P01", "23505"})
+"""Serialization failure, deadlock, and two who insert the same key."""
+_BY_STATE: dict[str, type[StoreUnavailable]] = {
+    "53100": StoreFull,
+    "53200": StoreFull,
+    "25006": StoreReadOnly,
+    "42501": StoreNotPermitted,
+    "55P03": StoreLocked,
+    "57014": StoreLocked,
+    "XX001": StoreCorrupted,
+    "XX002": StoreCorrupted,
+}
+_MIGRATING, _WRITING = 7_469_001, 7_469_002
+"""Numbers of advisory locks."""
+_BOTH = {"a": _WRITING}
+
+
+class PostgresBackend:
+    """A database on a server. Transactions are repeatable reads with conditional updates.
+
+    Numbers of journal and outbox lines are handed out before their transactions end. So that a reader who remembers
+    the last number never misses one, writers share a lock that readers of these two take alone for a moment.
+    """
+
+    def __init__(self, address: str, *, busy_timeout: float = 30.0) -> None:
+        try:
+            url = make_url(address)
+        except (ArgumentError, ValueError) as error:
+            raise InvalidRequest("not the address of a PostgreSQL database") from error
+        self._location = url.render_as_string(hide_password=True)
+        self._engine = _engine(url, busy_timeout)
+        try:
+            with self._translated(), self._engine.begin() as connection:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:a)"), {"a": _MIGRATING})
+                migrate(connection, self._location)
+        except BaseException:
+            self._engine.dispose()
+            raise
+
+    @contextmanager
+    def read(self) -> Iterator[SqlTransaction]:
+        """A snapshot."""
+        with self._translated(), self._engine.connect() as connection:
+            snapshot = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with snapshot.begin():
+                yield _Transaction(snapshot, self._engine)
+
+    @contextmanager
+    def write(self) -> Iterator[SqlTransaction]:
+        """A snapshot that may be changed; raises `Raced` when somebody else changed the same."""
+        with self._translated(), self._engine.connect() as connection:
+            snapshot = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=False)
+            with snapshot.begin():
+                snapshot.execute(text("SELECT pg_advisory_xact_lock_shared(:a)"), _BOTH)
+                yield _Transaction(snapshot, self._engine)
+
+    def check(self) -> list[str]:
+        """Pages without their last version, and versions whose bytes do not match their hash."""
+        with self._translated(), self._engine.begin() as connection:
+            return check_pages(connection)
+
+    def close(self) -> None:
+        """Close the connections of this process."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            state = getattr(error.orig, "sqlstate", None) or ""
+            if state in _RACED:
+                raise Raced from error
+            kind = StoreNotPermitted if state.startswith("28") else _BY_STATE.get(state, StoreFailed)
+            raise kind(self._location, str(error.orig).strip().splitlines()[0]) from error
+
+
+class _Transaction(SqlTransaction):
+    """Reads the two logs on a connection of its own, when nobody is about to add to them."""
+
+    def __init__(self, connection: Connection, engine: Engine) -> None:
+        super().__init__(connection, _next_seqs)
+        self._engine = engine
+
+    def journal(self, query: LogQuery) -> list[JournalEntry]:
+        with self._settled() as connection:
+            return SqlTransaction(connection, _next_seqs).journal(query)
+
+    def outbox(self, since: int, limit: int) -> list[OutboxRow]:
+        with self._settled() as connection:
+            return SqlTransaction(connection, _next_seqs).outbox(since, limit)
+
+    @contextmanager
+    def _settled(self) -> Iterator[Connection]:
+        with self._engine.begin() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:a)"), _BOTH)
+            yield connection
+
+
+def _engine(url: URL, busy_timeout: float) -> Engine:
+    wait = int(busy_timeout * 1000)
+    return create_engine(
+        url,
+        pool_size=4,
+        max_overflow=28,
+        pool_pre_ping=True,
+        connect_args={"options": f"-c lock_timeout={wait} -c timezone=UTC", "connect_timeout": 10},
+    )
+
+
+def _next_seqs(connection: Connection, count: int) -> Sequence[int]:
+    statement = text(f"SELECT nextval('{schema.PAGE_SEQ}') FROM generate_series(1, :n)")  # noqa: S608  (a constant)
+    return sorted(connection.scalars(statement, {"n": count}))
