@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from instar.sandbox.gates.code import review_code
+from instar.sandbox.gates.general import review_general
 from instar.sandbox.gates.judgement import Judgement, failed, incomplete, passed
 from instar.sandbox.gates.shape import check_tests
 from instar.sandbox.gates.text import review_binary, review_json, review_text, review_words
@@ -33,6 +34,11 @@ def policy(files: Mapping[str, bytes], manifest: Manifest) -> Judgement:
             findings += review_file(path, content, manifest)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             unread.append(Finding(message=f"cannot be parsed: {error}"[:300], file=path, rule="unparsable"))
+    if not unread:
+        try:
+            findings += review_general({path: data for path, data in files.items() if len(data) <= MAX_CODE_BYTES})
+        except SyntaxError as error:
+            unread.append(Finding(message=f"cannot be read by bandit: {error}"[:300], rule="unparsable"))
     findings += check_tests(files)
     high = [finding for finding in findings if finding.severity == "high"]
     counts = {

@@ -26,7 +26,7 @@ from instar.skills.manifest import Manifest
 from instar.skills.package import Package, cases_of, content_digest, parse_manifest
 
 GATES = ("format", "lint", "policy", "replay", "tests", "strength", "regression")
-_TOOLS = ("ruff", "skills-ref", "pytest")
+_TOOLS = ("ruff", "bandit", "skills-ref", "pytest")
 
 
 def run_gates(

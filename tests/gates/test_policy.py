@@ -81,6 +81,14 @@ def test_a_hostile_file_of_the_largest_size_is_read_in_a_bounded_time():
         assert time.process_time() - started < 2.0, content[:40]
 
 
+def test_general_findings_of_bandit_are_for_the_reviewer_and_cannot_be_silenced():
+    weak = code("assert hashlib.md5(user_id.encode())  # nosec", head="\nimport hashlib\n")
+    judgement = judge(weak)
+    assert [finding.rule for finding in judgement.findings] == ["bandit-B324"]
+    assert judgement.verdict is Verdict.PASS
+    assert risk(weak) == "elevated"
+
+
 def test_more_code_than_a_person_can_review_fails():
     assert "too-long" in {finding.rule for finding in judge(encode(draft(CODE + "x = 1\n" * 20_000))).findings}
 
