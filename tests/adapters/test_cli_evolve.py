@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "examples" / "order_desk" / "sessions"
 TOOLS = ROOT / "examples" / "order_desk" / "tools.toml"
+GATES = ["format", "lint", "policy", "replay", "tests", "strength", "regression"]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def test_sessions_go_in_and_tested_drafts_come_out(evolved) -> None:
     for draft in evolved["drafts"]:
         assert draft["verdict"] == "pass"
         assert draft["review"]
-        assert [r["gate"] for r in draft["report"]["results"]] == ["format", "lint", "policy", "replay", "tests"]
+        assert [r["gate"] for r in draft["report"]["results"]] == GATES
 
 
 def test_the_run_and_its_artifacts_are_in_the_prefect_server(evolved, home, instar) -> None:
