@@ -2,6 +2,7 @@
 
 from instar.memstore.errors import (
     BatchClosed,
+    ImportFailed,
     InvalidRequest,
     MemstoreError,
     Rejected,
@@ -37,6 +38,7 @@ from instar.memstore.staging import Flushed
 from instar.memstore.store import Store
 from instar.memstore.templates import Templates, ToolTemplate, infer_template
 from instar.memstore.trace import Difference, replay
+from instar.memstore.transfer import Imported
 from instar.memstore.writeback import Writeback
 from instar.memstore.writes import (
     Change,
@@ -59,6 +61,8 @@ __all__ = [
     "Finding",
     "Flushed",
     "Harness",
+    "ImportFailed",
+    "Imported",
     "InvalidRequest",
     "JournalEntry",
     "JournalStatus",

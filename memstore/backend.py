@@ -142,7 +142,7 @@ class Transaction(View, Protocol):
     """A view that can be changed; all of it or nothing becomes visible when it ends."""
 
     def put(self, pages: Sequence[Page], batch: str) -> None:
-        """Store new versions. Version 1 makes the page; a later one must follow the last committed one.
+        """Store new versions. A page without a sequence number is new; other versions must follow the last one.
 
         Raises:
             Raced: another writer was faster.

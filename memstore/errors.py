@@ -6,6 +6,7 @@
     ├── Rejected              a batch failed validation; nothing of it was applied
     │   └── StaleWrite            pages moved on since they were read: read again and merge
     ├── UnresolvedPointer     a handle does not resolve to the identical bytes
+    ├── ImportFailed          an export is cut short, changed, or at odds with what is stored
     ├── BatchClosed           the batch was committed or abandoned before
     └── StoreUnavailable      the machine, not the request, is at fault
         ├── StoreNotPermitted     the operating system refuses the file
@@ -79,6 +80,17 @@ class UnresolvedPointer(MemstoreError):
 
     def __str__(self) -> str:
         return f"{self.handle}: {self.reason}"
+
+
+class ImportFailed(MemstoreError):
+    """An export cannot be taken in; nothing of it was. `line` counts from 1, 0 means the file as a whole."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        self.line, self.reason = line, reason
+        super().__init__(line, reason)
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}" if self.line else self.reason
 
 
 class BatchClosed(MemstoreError):

@@ -135,14 +135,20 @@ class SqlTransaction:
 
     def put(self, pages: Sequence[Page], batch: str) -> None:
         """Insert new versions and move the heads; a head that moved meanwhile raises `Raced`."""
-        new = [page for page in pages if page.version == 1]
+        new: list[Page] = []
+        later: list[Page] = []
         seqs: dict[str, int] = {}
+        for page in pages:
+            if page.seq == 0 and page.id not in seqs:
+                seqs[page.id] = 0
+                new.append(page)
+            else:
+                later.append(page)
         if new:
             reserved = self._next_seqs(self._connection, len(new))
             seqs = {page.id: seq for page, seq in zip(new, reserved, strict=True)}
             values = [head_values(page, seqs[page.id]) for page in new]
             self._connection.execute(schema.pages.insert(), values)
-        later = [page for page in pages if page.version > 1]
         for page in later:
             self._advance(page, seqs.get(page.id, page.seq))
         rows = [version_values(page, seqs.get(page.id, page.seq), batch) for page in pages]

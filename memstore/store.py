@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import BinaryIO, Self, TypeVar
 
 from instar.memstore.backend import Backend, OutboxRow, Raced, Transaction
 from instar.memstore.door import Door
@@ -23,6 +23,7 @@ from instar.memstore.represent import Representer
 from instar.memstore.rollback import Rollback
 from instar.memstore.scopes import Principal, check_scope
 from instar.memstore.staging import Desk, Flushed
+from instar.memstore.transfer import Imported, Intake, read_lines, write_pages
 from instar.memstore.writeback import Writeback, commit
 from instar.memstore.writes import Limits, ReasonCode, Receipt, Rejection
 
@@ -202,6 +203,32 @@ class Store(PageReader):
     def maintenance(self, by: Principal) -> Maintenance:
         """The second, privileged door: archive, restore, erase, forget. Nothing else deletes."""
         return Maintenance(self._backend, by, self._clock)
+
+    def export_pages(self, by: Principal, *, scope: str, file: BinaryIO) -> int:
+        """Write all pages in and below a scope, with their history, hidden and expired ones too; returns how many.
+
+        Raises:
+            ScopeDenied: no grant covers the scope.
+        """
+        pages = self.find(by, scope=scope, hidden=True, expired=True)
+        return write_pages((self.history(by, page.id) for page in pages), file)
+
+    def import_pages(self, by: Principal, file: BinaryIO) -> Imported:
+        """Take in an export: all of it, or nothing. Pages that are there already, in the same versions, are skipped.
+
+        What comes in passes the door: it is redacted, checked, and its representations are made anew.
+
+        Raises:
+            ImportFailed: the file is not whole, or at odds with what is stored.
+            ScopeDenied: a page lies out of grant.
+        """
+        lines, batch = read_lines(file), f"import-{secrets.token_hex(10)}"
+
+        def work(tx: Transaction) -> Imported:
+            door = Door(by.grants[0] if by.grants else "", self._redactor, self._representer, self._limits)
+            return Intake(by, door).run(tx, lines, batch, self._clock())
+
+        return self._transact(work)
 
     def close(self) -> None:
         """Give back connections and files. Closing twice is fine."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
+pytest.register_assert_rewrite(*(f"instar.memstore.testing_{part}" for part in ("writes", "reads", "care")))
 REQUIRED = os.environ.get("INSTAR_REQUIRE_POSTGRES") == "1"
 
 
