@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from instar.sandbox.gates.modules import importable, usable
+from instar.sandbox.gates.modules import ALLOWED_MODULES, importable, usable
 from instar.sandbox.gates.tooluse import tool_use
 from instar.sandbox.report import Finding
 
@@ -100,28 +100,21 @@ class _Reviewer(ast.NodeVisitor):
         self._attribute(node.attr, node.lineno)
         module = self._module_of(node.value)
         if module is not None:
-            if (
-                not usable(module, node.attr, self._dependencies)
-                and f"{module}.{node.attr}" not in self._modules.values()
-            ):
+            if not usable(module, node.attr, self._dependencies):
                 self.add(node.lineno, f"reaches {module}.{node.attr}", "import-name", "high")
             if not isinstance(node.ctx, ast.Load):
                 self.add(node.lineno, f"changes {module}.{node.attr}", "monkeypatch", "high")
         else:
             self.visit(node.value)
-        if node.attr in _CLOCK:
-            self.add(
-                node.lineno,
-                "may read the clock: a date is an input, so that a replay is one",
-                "clock",
-                "high",
-            )
         if node.attr in ("format", "format_map") and not isinstance(node.value, ast.Constant):
             self.add(node.lineno, "formats with a computed template", "format", "elevated")
 
     def visit_Name(self, node: ast.Name) -> None:
-        if node.id in FORBIDDEN_NAMES or (_is_dunder(node.id) and node.id != "__name__"):
+        reads_own_name = node.id == "__name__" and isinstance(node.ctx, ast.Load)
+        if node.id in FORBIDDEN_NAMES or (_is_dunder(node.id) and not reads_own_name):
             self.add(node.lineno, f"uses {node.id}", "dynamic", "high")
+        elif node.id == "getattr":  # a direct call is looked at in visit_Call
+            self.add(node.lineno, "takes getattr out of sight", "dynamic", "high")
         elif node.id in self._modules:
             self.add(node.lineno, f"takes the module {node.id} out of sight", "module-alias", "high")
         elif node.id in _BUILTINS and not isinstance(node.ctx, ast.Load):
@@ -202,6 +195,8 @@ class _Reviewer(ast.NodeVisitor):
             self.add(line, f"redefines the module {name}", "module-alias", "high")
 
     def _attribute(self, name: str, line: int) -> None:
+        if name in _CLOCK:
+            self.add(line, "may read the clock: a date is an input, so that a replay is one", "clock", "high")
         if name.startswith("__") or name in FORBIDDEN_ATTRIBUTES:
             self.add(line, f"reaches .{name}", "dunder", "high")
         elif name.startswith("_") and name not in _ALLOWED_UNDERSCORED:
@@ -224,9 +219,11 @@ def _module_names(tree: ast.Module) -> dict[str, str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                found[alias.asname or alias.name.partition(".")[0]] = (
-                    alias.name if alias.asname else alias.name.partition(".")[0]
-                )
+                top = alias.name.partition(".")[0]
+                found[alias.asname or top] = alias.name if alias.asname else top
+        elif isinstance(node, ast.ImportFrom):
+            parts = {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name: module for name, module in parts.items() if module in ALLOWED_MODULES}
     return found
 
 

@@ -27,9 +27,12 @@ _EXPLICIT = {
                          "printable", "punctuation", "whitespace", "capwords", "Template"}),
 }  # fmt: skip
 
-# Public, and still a door: they evaluate text, build classes from text, read files, or reach attributes by name.
+# Public, and still a door: they evaluate text, build classes from text, read files, or reach other modules.
 _DOORS = {
     "typing": frozenset({"get_type_hints", "ForwardRef", "evaluate_forward_ref"}),
+    # These copy attributes by name, or evaluate annotations that are text.
+    "functools": frozenset({"update_wrapper", "wraps", "singledispatch", "singledispatchmethod"}),
+    "enum": frozenset({"global_enum", "global_enum_repr", "global_flag_repr", "global_str"}),
     "dataclasses": frozenset({"make_dataclass"}),
     "base64": frozenset({"main", "test", "encode", "decode"}),
     "re": frozenset({"template", "Scanner"}),

@@ -34,6 +34,13 @@ def tool_use(tree: ast.Module) -> ToolUse:
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and bound[node.name] == 1 and not node.decorator_list
     }
+    entry = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "run"), None)
+    if (
+        entry is None
+        or bound["run"] != 1
+        or [arg.arg for arg in (*entry.args.posonlyargs, *entry.args.args)] != [TOOLS]
+    ):
+        use.lost.append((entry.lineno if entry else 0, "there is not exactly one `def run(tools, *, …)`"))
     followed: set[int] = set()
     for node in ast.walk(tree):
         match node:
