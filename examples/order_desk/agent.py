@@ -361,7 +361,7 @@ def chat(talk: Conversation) -> bool:
 
 
 REQUESTS: dict[str, tuple[int, Request]] = {
-    "where": (10, where),
+    "where": (16, where),
     "return": (8, send_back),
     "cancel": (6, cancel),
     "status": (5, status),
