@@ -40,10 +40,11 @@ def prefect_environment(home: Path, address: str | None = None) -> dict[str, str
         "PREFECT_LOGGING_LEVEL": "INFO",
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "WARNING",
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
-        # With the default batches SQLite stalls for up to half a minute behind 500 small tasks.
+        # With the default batches SQLite stalls for up to half a minute behind 500 small tasks. The flush interval
+        # is cut to whole seconds when it is read: below 1 it becomes 0, and the idle server spins.
         "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
         "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
-        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "0.5",
+        "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
         "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
         "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "100",
         "PREFECT_SERVER_SERVICES_TRIGGERS_READ_BATCH_SIZE": "100",

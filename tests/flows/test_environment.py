@@ -88,3 +88,12 @@ except PrefectAlreadyImported:
 
 def test_the_server_is_managed_without_importing_prefect() -> None:
     assert run("import instar.flows.server\nprint('prefect' in sys.modules)") == "False"
+
+
+def test_no_interval_is_cut_to_zero_seconds(tmp_path: Path) -> None:
+    # Prefect passes the recorder's interval through int(): anything below 1 makes the idle server spin.
+    intervals = {
+        name: value for name, value in prefect_environment(tmp_path).items() if name.endswith("FLUSH_INTERVAL")
+    }
+    assert intervals
+    assert all(int(value) >= 1 for value in intervals.values())
