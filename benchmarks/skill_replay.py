@@ -186,7 +186,9 @@ class Replayer:
             verdict = "" if tools.only_recorded else "wrong"
         except Unanswerable:
             verdict = "uncovered"
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+        except ValueError:  # what the code raises when no look-up led anywhere
+            verdict = "" if tools.only_recorded else "wrong"
+        except (LookupError, TypeError, AttributeError):
             verdict = "wrong"
         made = tuple(dict.fromkeys(tools.made))
         keys = set(made)

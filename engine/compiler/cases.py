@@ -12,12 +12,14 @@ from pydantic import JsonValue
 from instar.engine.compiler.effects import Effect
 from instar.engine.compiler.errors import CallFailed, NothingGiven, Unrecorded, ValueAbsent
 from instar.engine.compiler.index import Event, trace
-from instar.engine.compiler.replay import execute
+from instar.engine.compiler.replay import Program
 from instar.engine.compiler.uses import Answers, batch_node, entries, error_text, replays
 from instar.engine.compiler.values import canonical
 from instar.engine.documents import Plan
 from instar.engine.session import Session
 from instar.skills.cases import Case, RecordedCall
+
+MAX_SESSIONS = 1_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +34,20 @@ class TaskCase:
 def cases_for(plan: Plan, sessions: Sequence[Session], effects: Mapping[str, Effect] | None = None) -> list[TaskCase]:
     """Return a case for each recorded use of the plan whose every call the recording can answer.
 
-    Sessions are taken in the order of their pages; equal cases of one task are kept once. A recorded error is part
-    of a case like any answer: the plan then hands back the rest, or ends with it.
+    Sessions are taken in the order of their page ids, which are hashes, and at most `MAX_SESSIONS` of them. Equal
+    cases of one task are kept once. A recorded error is part of a case like any answer: the plan then hands back the
+    rest, or ends with it.
     """
     cases: list[TaskCase] = []
     seen: set[str] = set()
+    program = Program(plan)
     batch = batch_node(plan)
     tools = {node.tool for node in ([batch] if batch else entries(plan))}
     chosen = [s for s in sessions if any(call.tool in tools for call, _ in s.exchanges())]
-    for session in sorted(chosen, key=lambda s: s.page_id):
+    for session in sorted(chosen, key=lambda s: s.page_id)[:MAX_SESSIONS]:
         found = trace(session, effects, window=0)
-        for _, arguments, known in replays(plan, found):
-            made = _case(plan, session, arguments, known)
+        for _, arguments, known in replays(program, found):
+            made = _case(program, session, arguments, known)
             if made is None:
                 continue
             key = canonical([session.task, made[0].arguments, [call.model_dump() for call in made[0].calls]])
@@ -55,7 +59,7 @@ def cases_for(plan: Plan, sessions: Sequence[Session], effects: Mapping[str, Eff
 
 
 def _case(
-    plan: Plan, session: Session, arguments: dict[str, JsonValue], known: Answers
+    program: Program, session: Session, arguments: dict[str, JsonValue], known: Answers
 ) -> tuple[Case, tuple[str, ...]] | None:
     made: dict[str, Event] = {}
 
@@ -68,7 +72,7 @@ def _case(
     returns: JsonValue = None
     raises: str | None = None
     try:
-        returns = execute(plan, arguments, call)
+        returns = program.run(arguments, call)
     except CallFailed as failure:
         raises = failure.error
     except NothingGiven as failure:

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from instar.engine.compiler.errors import CallFailed, CompilerError, Unrecorded
 from instar.engine.compiler.index import Event, Trace
-from instar.engine.compiler.replay import execute
+from instar.engine.compiler.replay import Program
 from instar.engine.compiler.uses import answers_around, batch_node, starts
 from instar.engine.compiler.values import canonical
 from instar.engine.documents import FiringRule, FromResult, Plan
@@ -117,6 +117,7 @@ def _measured_rule(measured: Sequence[_Measured], named: list[str], called: list
 def _measure(plan: Plan, traces: Sequence[Trace]) -> Iterator[_Measured]:
     """Use the plan at every call it could start from, unless an earlier use already made that call."""
     count = 0
+    program = Program(plan)
     for trace in traces:
         done: set[int] = set()
         for event in trace.events:
@@ -128,7 +129,7 @@ def _measure(plan: Plan, traces: Sequence[Trace]) -> Iterator[_Measured]:
             count += 1
             if count > MAX_USES:
                 return
-            made = _made(plan, trace, event, given)
+            made = _made(program, trace, event, given)
             covered = {
                 at
                 for at in range(event.position, event.end)
@@ -141,7 +142,7 @@ def _measure(plan: Plan, traces: Sequence[Trace]) -> Iterator[_Measured]:
             yield _Measured(trace.task, context_before(trace, event), len(made), needed, max(whole - 1, 0))
 
 
-def _made(plan: Plan, trace: Trace, event: Event, given: dict[str, JsonValue]) -> set[str]:
+def _made(program: Program, trace: Trace, event: Event, given: dict[str, JsonValue]) -> set[str]:
     known = answers_around(trace, event.position)
     made: set[str] = set()
 
@@ -153,7 +154,7 @@ def _made(plan: Plan, trace: Trace, event: Event, given: dict[str, JsonValue]) -
             raise CallFailed(tool, "not recorded") from None
 
     with suppress(CompilerError):
-        execute(plan, given, call)
+        program.run(given, call)
     return made
 
 

@@ -138,16 +138,18 @@ def _follow(value: JsonValue, path: Path) -> JsonValue:
 
 
 def judge(
-    tree: Tree, tool: str, bindings: Bindings, uses: Sequence[Use], settings: MiningSettings
+    tree: Tree, tool: str, bindings: Bindings, likely: Sequence[Use], settings: MiningSettings
 ) -> tuple[Growth, dict[int, list[int]]] | Rejection:
-    """Return the follow-up with the calls it explains per firing, or why it is not believed."""
+    """Return the follow-up with the calls it explains per firing, or why it is not believed.
+
+    `likely` are the calls each of whose arguments, taken by itself, may come from where the bindings say.
+    """
     claim = Claim(tree, bindings)
     if problem := claim.problem({growth.name for growth in tree.growths if growth.looped}):
         return Rejection(tool, 0, problem)
     matched: dict[int, list[int]] = {}
     failed: set[int] = set()
     values: set[Key] = set()
-    likely = [use for use in uses if all(option in use.options[name] for name, option in bindings.items())]
     firings = tree.firings
     if reason := _thin({firings[use.firing].trace for use in likely if use.event.ok}, settings):
         return Rejection(tool, len({firings[use.firing].trace.task for use in likely}), reason)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from instar.engine.compiler.candidates import Candidate, candidates
@@ -21,6 +21,7 @@ from instar.engine.compiler.firings import Tree
 from instar.engine.compiler.index import Trace, traces
 from instar.engine.compiler.settings import DEFAULTS, MiningSettings
 from instar.engine.compiler.tree import grow
+from instar.engine.compiler.uses import batch_node
 from instar.engine.documents import Abstention, FromParameter, Pattern, Plan, Support
 from instar.engine.session import Session
 
@@ -68,7 +69,28 @@ def plan_id(project: str, plan: Plan) -> str:
     return f"pattern-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _trees(found: Sequence[Trace], settings: MiningSettings) -> tuple[list[Tree], list[Tree]]:
+def mine_again(plan: Plan, found: Sequence[Trace], settings: MiningSettings) -> Plan | None:
+    """Mine traces of one project for what calls the tools of a plan; return the plan that does the same job, if any.
+
+    That is the most valuable one that begins with the same required tool. It carries no firing rule.
+    """
+    tools = {node.tool for node in plan.nodes}
+    trees, _ = _trees(found, settings, tools)
+    main = _main_tool(plan)
+    batch = batch_node(plan) is not None
+    for candidate in candidates(trees, found if batch else (), settings):
+        if _main_tool(candidate.plan) == main and (batch_node(candidate.plan) is not None) == batch:
+            return candidate.plan
+    return None
+
+
+def _main_tool(plan: Plan) -> str:
+    return next((node for node in plan.nodes if not node.optional), plan.nodes[0]).tool
+
+
+def _trees(
+    found: Sequence[Trace], settings: MiningSettings, only: Collection[str] | None = None
+) -> tuple[list[Tree], list[Tree]]:
     """Grow a tree from every reading tool that enough tasks use; return all, and those on which nothing grew."""
     tasks: dict[str, set[str]] = {}
     for trace in found:
@@ -77,7 +99,7 @@ def _trees(found: Sequence[Trace], settings: MiningSettings) -> tuple[list[Tree]
                 tasks.setdefault(event.tool, set()).add(trace.task)
     grown: list[Tree] = []
     bare: list[Tree] = []
-    for tool in sorted(tasks):
+    for tool in sorted(tasks if only is None else tasks.keys() & only):
         if len(tasks[tool]) >= settings.min_tasks:
             tree = grow(tool, found, settings)
             grown.append(tree)

@@ -35,17 +35,36 @@ def execute(plan: Plan, arguments: dict[str, JsonValue], call: CallTool) -> dict
         ValueAbsent: A required argument has no value in the results at hand.
         NothingGiven: None of the alternatives for a required argument led to a value.
     """
-    root = blocks(plan)
-    given = defaults(plan) | arguments
-    names = [parameter.name for parameter in plan.parameters]
-    if sorted(given) != sorted(names):
-        raise PlanError(plan.nodes[0].name, f"takes {names}, was given {sorted(arguments)}")
-    run = _Run(plan, given, call)
-    run.block(root)
-    returned: dict[str, JsonValue] = {node.name: run.outputs[node.name] for node in plan.nodes}
-    if recovers(plan):
-        returned["errors"] = run.errors
-    return returned
+    return Program(plan).run(arguments, call)
+
+
+class Program:
+    """A plan made ready to be run many times.
+
+    Raises:
+        PlanError: The plan is malformed.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.root = blocks(plan)
+        self.looping = frozenset(name for name, axes in axes_of(plan).items() if axes)
+        self.defaults = defaults(plan)
+        self.left_out = frozenset(name for name, value in self.defaults.items() if value is None)
+        self.recovers = recovers(plan)
+
+    def run(self, arguments: dict[str, JsonValue], call: CallTool) -> dict[str, JsonValue]:
+        """Run once; see `execute`."""
+        given = self.defaults | arguments
+        names = [parameter.name for parameter in self.plan.parameters]
+        if sorted(given) != sorted(names):
+            raise PlanError(self.plan.nodes[0].name, f"takes {names}, was given {sorted(arguments)}")
+        run = _Run(self, given, call)
+        run.block(self.root)
+        returned: dict[str, JsonValue] = {node.name: run.outputs[node.name] for node in self.plan.nodes}
+        if self.recovers:
+            returned["errors"] = run.errors
+        return returned
 
 
 class _NextItem(Exception):
@@ -54,18 +73,17 @@ class _NextItem(Exception):
 
 @dataclass(slots=True)
 class _Run:
-    plan: Plan
+    program: Program
     given: dict[str, JsonValue]
     call: CallTool
     outputs: dict[str, JsonValue] = field(init=False)
     current: dict[str, JsonValue] = field(default_factory=dict)
     items: dict[Axis, JsonValue] = field(default_factory=dict)
     errors: list[JsonValue] = field(default_factory=list)
-    left_out: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.outputs = {name: [] if axes else None for name, axes in axes_of(self.plan).items()}
-        self.left_out = {name for name, value in defaults(self.plan).items() if value is None}
+        looping = self.program.looping
+        self.outputs = {node.name: [] if node.name in looping else None for node in self.program.plan.nodes}
 
     def block(self, block: Block) -> None:
         for node in block.nodes:
@@ -99,7 +117,7 @@ class _Run:
         if node.optional and None in arguments.values():
             return
         if not node.optional and any(
-            isinstance(binding, FromParameter) and binding.name in self.left_out
+            isinstance(binding, FromParameter) and binding.name in self.program.left_out
             for binding in node.arguments.values()
         ):
             arguments = {name: value for name, value in arguments.items() if value is not None}
@@ -126,7 +144,7 @@ class _Run:
             found = next((value for value in values if value is not None), None)
             if found is None and not node.optional:
                 last = self.errors[-1] if self.errors else None
-                text = last["error"] if isinstance(last, dict) else needed(self.plan, binding)
+                text = last["error"] if isinstance(last, dict) else needed(self.program.plan, binding)
                 raise NothingGiven(node.name, str(text))
             return found
         if node.optional:

@@ -27,13 +27,15 @@ def grow(tool: str, traces: Sequence[Trace], settings: MiningSettings) -> Tree:
             for bindings in _candidates(uses):
                 if _known(tree, follow_up, bindings):
                     continue
-                judged = judge(tree, follow_up, bindings, uses, settings)
+                likely = [use for use in uses if all(o in use.options[name] for name, o in bindings.items())]
+                if best is not None and _score(tree, bindings, likely) <= best[0]:
+                    continue
+                judged = judge(tree, follow_up, bindings, likely, settings)
                 if isinstance(judged, Rejection):
                     tree.rejections.append(judged)
                     continue
                 growth, matched = judged
-                loops = sum(step in LOOPS for option in bindings.values() for step in option[2])
-                score = (growth.tasks, growth.calls * LOOP_DISCOUNT**loops, growth.sessions)
+                score = (growth.tasks, growth.calls * _discount(bindings), growth.sessions)
                 if best is None or score > best[0]:
                     best = (score, growth, matched)
         if best is None:
@@ -46,6 +48,16 @@ def grow(tool: str, traces: Sequence[Trace], settings: MiningSettings) -> Tree:
             firing.owner.update(dict.fromkeys(positions, growth.name))
     tree.predicted.clear()
     return tree
+
+
+def _score(tree: Tree, bindings: dict[str, Option], likely: Sequence[Use]) -> tuple[int, float, int]:
+    """The most that a follow-up can be worth: counts of calls, of which judging may turn some down."""
+    traces = {tree.firings[use.firing].trace for use in likely if use.event.ok}
+    return len({trace.task for trace in traces}), len(likely) * _discount(bindings), len(traces)
+
+
+def _discount(bindings: dict[str, Option]) -> float:
+    return LOOP_DISCOUNT ** sum(step in LOOPS for option in bindings.values() for step in option[2])
 
 
 def _uses(tree: Tree, settings: MiningSettings) -> dict[tuple[str, tuple[str, ...]], list[Use]]:

@@ -11,7 +11,7 @@ from instar.engine.compiler.batches import known_beforehand
 from instar.engine.compiler.errors import CallFailed, CompilerError, Unrecorded
 from instar.engine.compiler.index import Event, Trace
 from instar.engine.compiler.plans import defaults, references
-from instar.engine.compiler.replay import execute
+from instar.engine.compiler.replay import Program
 from instar.engine.compiler.values import canonical, same
 from instar.engine.documents import FromConstant, FromParameter, Plan, PlanNode
 from instar.engine.session import ResultStatus
@@ -103,7 +103,7 @@ def arguments_from(plan: Plan, node: PlanNode, event: Event) -> dict[str, JsonVa
     return given if required <= set(given) else None
 
 
-def replays(plan: Plan, found: Trace) -> Iterator[tuple[Event, dict[str, JsonValue], Answers]]:
+def replays(program: Program, found: Trace) -> Iterator[tuple[Event, dict[str, JsonValue], Answers]]:
     """Yield every recorded call that a use of the plan could have replaced, with the plan's arguments and answers.
 
     Optional parameters of later nodes take the value of the first recorded call that the plan then also makes.
@@ -111,9 +111,9 @@ def replays(plan: Plan, found: Trace) -> Iterator[tuple[Event, dict[str, JsonVal
     for event in found.events:
         if event.status not in {ResultStatus.OK, ResultStatus.ERROR}:
             continue
-        for node, given in starts(plan, found, event):
+        for node, given in starts(program.plan, found, event):
             known = answers_around(found, event.position)
-            yield event, _with_optional(plan, node, given, known), known
+            yield event, _with_optional(program, node, given, known), known
 
 
 def starts(plan: Plan, found: Trace, event: Event) -> Iterator[tuple[PlanNode, dict[str, JsonValue]]]:
@@ -148,7 +148,10 @@ def batch_arguments(node: PlanNode, calls: Sequence[dict[str, JsonValue]]) -> di
     return {name: items}
 
 
-def _with_optional(plan: Plan, entry: PlanNode, given: dict[str, JsonValue], known: Answers) -> dict[str, JsonValue]:
+def _with_optional(
+    program: Program, entry: PlanNode, given: dict[str, JsonValue], known: Answers
+) -> dict[str, JsonValue]:
+    plan = program.plan
     open_to = defaults(plan)
     switches = {node.switch for node in plan.nodes if node.switch}
     for node in plan.nodes:
@@ -164,18 +167,18 @@ def _with_optional(plan: Plan, entry: PlanNode, given: dict[str, JsonValue], kno
             if event.tool != node.tool or not event.ok or set(event.arguments) != set(node.arguments):
                 continue
             tried = given | {parameter: event.arguments[name] for name, parameter in own}
-            if _makes(plan, tried, known, event):
+            if _makes(program, tried, known, event):
                 given = tried
                 break
     for switch in sorted(switches - set(given)):
         tried = given | {switch: True}
         tools = {node.tool for node in plan.nodes if node.switch == switch}
-        if any(_makes(plan, tried, known, event) for event in known.known.values() if event.tool in tools):
+        if any(_makes(program, tried, known, event) for event in known.known.values() if event.tool in tools):
             given = tried
     return given
 
 
-def _makes(plan: Plan, given: dict[str, JsonValue], known: Answers, event: Event) -> bool:
+def _makes(program: Program, given: dict[str, JsonValue], known: Answers, event: Event) -> bool:
     """Whether the plan, so called, makes the recorded call; it may also make others that nobody recorded."""
     made: list[str] = []
 
@@ -187,7 +190,7 @@ def _makes(plan: Plan, given: dict[str, JsonValue], known: Answers, event: Event
             raise CallFailed(tool, "not recorded") from None
 
     try:
-        execute(plan, given, call)
+        program.run(given, call)
     except CompilerError:
         return False
     return canonical([event.tool, event.arguments]) in made
