@@ -18,17 +18,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from instar.sandbox.errors import BindingError, ToolError, Uncovered
+from instar.sandbox.filetools import Files
 from instar.sandbox.jsonvalues import canonical
+from instar.sandbox.web import HttpGet
 from instar.skills.cases import RecordedCall
 
 Call = Callable[[dict[str, JsonValue]], object]
 UNSUPPORTED: Final = ("mcp", "openapi")
-KINDS: Final = 'python = "module:object" or cassette = "file.json"'
+KINDS: Final = 'python = "module:object", builtin = "http.get" or "files", or cassette = "file.json"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,11 @@ class _Section(BaseModel):
 
     python: str | None = None
     cassette: str | None = None
+    builtin: Literal["http.get", "files"] | None = None
+    hosts: list[str] = Field(default_factory=list)
+    private: bool = False
+    read: list[str] = Field(default_factory=list)
+    write: list[str] = Field(default_factory=list)
     path: str | None = None
     only: list[str] | None = None
 
@@ -99,10 +106,12 @@ def _bind(file: Path, where: str, raw: object) -> dict[str, Call]:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "section"
         raise BindingError(str(file), where, f"{key}: {first['msg']}", f"Use {KINDS}.") from error
-    if (section.python is None) == (section.cassette is None):
+    if [section.python, section.cassette, section.builtin].count(None) != 2:
         raise BindingError(str(file), where, "needs exactly one source", f"Use {KINDS}.")
     if section.python is not None:
         found = _from_python(file, where, section.python, section)
+    elif section.builtin is not None:
+        found = _built_in(file, where, section)
     else:
         found = _from_cassette(file, where, section.cassette or "")
     if section.only is None:
@@ -135,6 +144,26 @@ def _from_python(file: Path, where: str, spelled: str, section: _Section) -> dic
     if section.only is None:
         raise BindingError(str(file), where, f"{spelled!r} does not list its tools", 'Name them: only = ["…"].')
     return {name: _by_name(call, name) for name in section.only}
+
+
+def _built_in(file: Path, where: str, section: _Section) -> dict[str, Call]:
+    if section.builtin == "http.get":
+        if not section.hosts:
+            raise BindingError(str(file), where, "allows no host", 'Name them: hosts = ["…"].')
+        return {"http.get": _keywords(HttpGet(frozenset(section.hosts), section.private))}
+    folders = {kind: [(file.parent / name).resolve() for name in names] for kind, names in (
+        ("read", section.read), ("write", section.write))}  # fmt: skip
+    missing = [folder for named in folders.values() for folder in named if not folder.is_dir()]
+    if missing or not any(folders.values()):
+        reason = f"{missing[0]} is not a folder" if missing else "allows no folder"
+        raise BindingError(str(file), where, reason, 'Name folders: read = ["…"], write = ["…"].')
+    files = Files(folders["read"], folders["write"])
+    tools: dict[str, Call] = {}
+    if files.readable:
+        tools["files.read"] = _keywords(files.read)
+    if files.writable:
+        tools["files.write"] = _keywords(files.write)
+    return tools
 
 
 def _from_cassette(file: Path, where: str, spelled: str) -> dict[str, Call]:

@@ -23,8 +23,9 @@ from instar.sandbox.descriptors import Descriptors
 from instar.sandbox.errors import SandboxFailed, SandboxUnavailable
 from instar.sandbox.interpreter import INSIDE_PYTHON
 from instar.sandbox.layout import Placement, options
-from instar.sandbox.protocol import Ending, Job, JobResult
-from instar.sandbox.watch import Ends, Observed, Stuck, Watch
+from instar.sandbox.protocol import Job, JobResult
+from instar.sandbox.results import result
+from instar.sandbox.watch import Ends, Stuck, Watch
 
 NAME: Final = "bubblewrap"
 START_SECONDS: Final = 20.0
@@ -155,7 +156,7 @@ def run_once(placement: Placement, before_orders: Callable[[int], None] = lambda
         except Stuck as stuck:
             raise SandboxFailed(NAME, str(stuck)) from stuck
         run.reap()
-        return _result(job, seen, conversation)
+        return result(NAME, job, seen, conversation)
 
 
 def program() -> Path:
@@ -183,37 +184,3 @@ def _reachable(path: Path, descriptors: Descriptors) -> tuple[Path, dict[str, st
         return Path(found), {}
     folder = descriptors.inherit(os.open(libraries, os.O_PATH | os.O_CLOEXEC))
     return Path(found), {"LD_LIBRARY_PATH": f"/proc/self/fd/{folder}"}
-
-
-def _result(job: Job, seen: Observed, conversation: Conversation | None) -> JobResult:
-    """Put the loop's view and the launcher's word together.
-
-    Raises:
-        SandboxFailed: the launcher left without a word, so something outside ended it: no job can.
-    """
-    ending, reason = seen.ending, seen.reason
-    code: int | None = None
-    number: int | None = None
-    if ending is None:
-        match seen.end:
-            case ("exit", said):
-                code, ending = said, Ending.EXITED
-            case ("memory", _):
-                ending, reason = Ending.MEMORY, f"an allocation beyond {job.limits.memory_bytes} bytes failed"
-            case ("cpu", _):
-                ending, reason = Ending.CPU, f"more than {job.limits.cpu_seconds} s of processor time"
-            case ("signal", said):
-                number, ending, reason = said, Ending.KILLED, f"signal {said}"
-            case _:
-                raise SandboxFailed(NAME, "it was ended from outside, perhaps because the host ran out of memory")
-    return JobResult(
-        ending=ending,
-        exit_code=code,
-        signal=number,
-        stdout=bytes(seen.stdout),
-        stderr=bytes(seen.stderr),
-        seconds=seen.seconds,
-        reason=reason,
-        calls=() if conversation is None else tuple(conversation.calls),
-        final=None if conversation is None else conversation.final,
-    )

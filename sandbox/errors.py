@@ -5,6 +5,8 @@
     ├── SandboxFailed        the sandbox broke: says nothing about the draft
     ├── InvalidJob           the job cannot be placed: a bad path, too many bytes, an unknown library set
     ├── BindingError         `tools.toml` does not say what it must
+    ├── DependencyMissing    no wheel here has a hash that the manifest lists
+    ├── DependencyUnusable   a wheel cannot be unpacked safely
     └── ToolError            a tool's own error, delivered to the skill as such
         └── Uncovered        no recording answers the call
 
@@ -61,6 +63,28 @@ class BindingError(SandboxError):
     def __str__(self) -> str:
         where = f"{self.file}: [{self.section}]" if self.section else self.file
         return f"{where}: {self.reason}" + (f". {self.remedy}" if self.remedy else "")
+
+
+class DependencyMissing(SandboxError):
+    """No file in the wheel folder is the pinned one. Wheels are never fetched while a skill runs."""
+
+    def __init__(self, name: str, version: str, folder: str) -> None:
+        self.name, self.version, self.folder = name, version, folder
+        super().__init__(name, version, folder)
+
+    def __str__(self) -> str:
+        return f"no wheel of {self.name} {self.version} in {self.folder} has a pinned hash; download it there first"
+
+
+class DependencyUnusable(SandboxError):
+    """A pinned wheel that is no archive, or would write outside its folder."""
+
+    def __init__(self, name: str, version: str, reason: str) -> None:
+        self.name, self.version, self.reason = name, version, reason
+        super().__init__(name, version, reason)
+
+    def __str__(self) -> str:
+        return f"the wheel of {self.name} {self.version} cannot be unpacked: {self.reason}"
 
 
 class ToolError(SandboxError):

@@ -31,6 +31,7 @@ ENVIRONMENT: Final = {
     "LANG": "C.UTF-8",
     "MALLOC_ARENA_MAX": "2",
     "PATH": "/usr/bin",
+    "PWD": WORK,
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
     "PYTHONNOUSERSITE": "1",
@@ -75,10 +76,14 @@ def environment(job: Job, libraries: Sequence[str]) -> dict[str, str]:
     return ENVIRONMENT | path | dict(job.environment)
 
 
-def orders(limits: Limits, keep: Sequence[int]) -> bytes:
-    """What the launcher is told: limits, descriptors to keep, and the program that seals it."""
+def orders(limits: Limits, keep: Sequence[int] = (), variables: Sequence[str] = ()) -> bytes:
+    """What the launcher is told: limits, descriptors and variables to keep, and the program that seals the job.
+
+    Without `variables` all are kept.
+    """
     lines = [f"limit {number} {value}" for number, value in _limits(limits)]
     lines += [f"keep {descriptor}" for descriptor in keep]
+    lines += [f"variable {name}" for name in variables]
     lines.append(f"seal {sealing().hex()}")
     return "\n".join(lines).encode() + b"\n\n"
 

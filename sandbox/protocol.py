@@ -51,7 +51,7 @@ class Job:
 
     `toolkits` names library sets installed beside Instar, for example "pytest"; `libraries` are host folders of
     unpacked wheels (`instar.sandbox.wheels`). Both appear read-only on `sys.path`. `environment` is all the job sees
-    besides a fixed PATH, HOME, LANG and TZ.
+    besides a fixed PATH, HOME, LANG, PWD and TZ, and settings of Python that make runs repeatable.
     """
 
     files: Mapping[str, bytes]

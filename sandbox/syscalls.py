@@ -216,7 +216,9 @@ ABSENT: Final[dict[str, Numbers]] = {
 """Answered as if the kernel were too old, so that libraries fall back to a call that can be tested."""
 
 SEALED: Final[dict[str, Numbers]] = {
+    "connect": Numbers(42, 203),
     "execveat": Numbers(322, 281),
     "seccomp": Numbers(317, 277),
+    "socket": Numbers(41, 198),
 }
 """Never allowed, and named so that the second program can forbid them by name."""

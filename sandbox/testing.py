@@ -5,9 +5,7 @@ Escapes are tried twice: outside, where each must work to prove anything, and in
 
 from __future__ import annotations
 
-import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +20,7 @@ from instar.sandbox.errors import InvalidJob
 from instar.sandbox.lures import Attempt, Lures, attempts, laid_out
 from instar.sandbox.protocol import MIB, CallStatus, Ending, Job, JobResult, Limits, Sandbox
 from instar.sandbox.skillrun import RunStatus, SkillRun, run_skill
+from instar.sandbox.traces import traces
 from instar.skills.cases import RecordedCall
 from instar.skills.manifest import GrantedTool
 
@@ -115,6 +114,21 @@ class JobContract(_Runs):
         result = self.code(sandbox, "import ctypes; ctypes.string_at(0)")
         assert (result.ending, result.signal) == (Ending.KILLED, signal.SIGSEGV)
 
+    def test_no_signal_of_a_job_ends_its_launcher(self, sandbox: Sandbox) -> None:
+        code = (
+            "import os, signal, time\n"
+            "for number in signal.Signals:\n"
+            "    try: os.kill(1, number)\n"
+            "    except OSError: pass\n"
+            "time.sleep(0.3); print('still here', flush=True); os._exit(5)"
+        )
+        result = self.code(sandbox, code)
+        assert (result.ending, result.exit_code, result.stdout) == (Ending.EXITED, 5, b"still here\n")
+
+    def test_a_job_may_end_itself_by_a_signal(self, sandbox: Sandbox) -> None:
+        result = self.code(sandbox, "import os; os.kill(os.getpid(), 9)")
+        assert (result.ending, result.signal) == (Ending.KILLED, 9)
+
     def test_the_wall_clock_ends_a_job(self, sandbox: Sandbox) -> None:
         begun = time.monotonic()
         result = self.code(sandbox, "import time; time.sleep(60)", wall_seconds=0.5)
@@ -173,7 +187,7 @@ class JobContract(_Runs):
 
     def test_nothing_of_a_job_stays(self, sandbox: Sandbox) -> None:
         sandbox.probe()
-        before = _traces()
+        before = traces()
         for code in (
             "print(1)",
             "while True: print('x' * 1000)",
@@ -181,7 +195,7 @@ class JobContract(_Runs):
             "import time; time.sleep(9)",
         ):
             self.code(sandbox, code, wall_seconds=1)
-        assert _traces() == before
+        assert traces() == before
 
 
 class BrokerContract(_Runs):
@@ -310,15 +324,3 @@ class EscapeContract(_Runs):
 
 class SandboxContract(JobContract, BrokerContract, EscapeContract):
     """All of it."""
-
-
-def _traces() -> tuple[int, int, int]:
-    """Open descriptors, threads, and processes whose parent is this one."""
-    own = os.getpid()
-    children = 0
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            children += int(status.read_text().rpartition(")")[2].split()[1]) == own
-        except OSError:
-            continue
-    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count(), children

@@ -133,9 +133,9 @@ def signal_another_process(lure: Lure) -> object:
 
 
 def signal_parent(lure: Lure) -> object:
-    """Send a signal to whoever started this."""
+    """Send a signal to whoever started this; process 1 is shielded by the kernel, whatever it is sent."""
     parent = os.getppid()
-    if parent == 0:
+    if parent <= 1:
         return False
     os.kill(parent, 0)
     return True

@@ -112,7 +112,7 @@ def locked_memory(lure: Lure) -> object:
 
 def output_flood(lure: Lure) -> object:
     """Print too much."""
-    for _ in range(lure["output_bytes"] // 1000 + 200):
+    for _ in range(lure["output_bytes"] // 1000 * 5):
         sys.stdout.write("x" * 1000)
     sys.stdout.flush()
     return True
@@ -120,7 +120,7 @@ def output_flood(lure: Lure) -> object:
 
 def error_flood(lure: Lure) -> object:
     """Print too much to the other stream."""
-    for _ in range(lure["output_bytes"] // 1000 + 200):
+    for _ in range(lure["output_bytes"] // 1000 * 5):
         sys.stderr.write("x" * 1000)
     sys.stderr.flush()
     return True

@@ -2,12 +2,16 @@
 
     python launch.py CONTROL TARGET…      TARGET is `-m MODULE …`, `-c CODE …` or `FILE …`
 
-It says `ready` on descriptor CONTROL and reads orders, one per line, up to an empty line: `limit RESOURCE NUMBER`,
-`keep DESCRIPTOR`, `seal PROGRAM` (hexadecimal). Then it forks. The child gives up what the job must not have, and
-becomes the job. The parent, process 1 of its namespace, waits for either of two: the end of the job, which it reports
-as `exit CODE`, `signal NUMBER`, `cpu` or `memory`; or the end of CONTROL, which means that the trusted side is gone.
-In both cases it exits, and the kernel ends whatever is left in the namespace. The job cannot reach CONTROL, and no
-signal of the job reaches process 1.
+CONTROL is a descriptor, or the path of a socket to connect to: once for the messages below, then for standard output,
+for standard error, for a connection that says nothing and lives as long as this process, and for the broker where
+INSTAR_BROKER is `connect`. Each connection begins with one byte that tells which it is.
+
+It says `ready` on CONTROL and reads orders, one per line, up to an empty line: `limit RESOURCE NUMBER`,
+`keep DESCRIPTOR`, `variable NAME` (to keep; without any, all are kept), `seal PROGRAM` (hexadecimal). Then it forks.
+The child gives up what the job must not have, and becomes the job. The parent, process 1 of its namespace, waits for
+either of two: the end of the job, which it reports as `exit CODE`, `signal NUMBER`, `cpu` or `memory`; or the end of
+CONTROL, which means that the trusted side is gone. In both cases it exits, and the kernel ends whatever is left in
+the namespace. The job cannot reach CONTROL, and no signal of the job reaches process 1.
 """
 
 # ruff: noqa: PLC0415, PTH123, S102 — every import costs start-up time, and running the given code is the purpose.
@@ -22,6 +26,27 @@ PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 NO_ORDERS, NOT_SEALED = 121, 122
 MEMORY = b"m"
 ROUNDING_SECONDS = 0.2
+
+
+def connect(path: str) -> tuple[int, list[int], list[int]]:
+    """Connect everything: the control channel, what this process holds on to, and what the job may keep."""
+    import _socket
+
+    def one(kind: bytes) -> int:
+        channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        channel.connect(path)
+        channel.sendall(kind)
+        return channel.detach()
+
+    control, out, error, life = one(b"c"), one(b"o"), one(b"e"), one(b"l")
+    os.dup2(out, 1)
+    os.dup2(error, 2)
+    if os.environ.get("INSTAR_BROKER") != "connect":
+        return control, [life], []
+    broker = one(b"b")
+    os.set_inheritable(broker, True)
+    os.environ["INSTAR_BROKER"] = str(broker)
+    return control, [life], [broker]
 
 
 def orders(control: int) -> list[list[str]]:
@@ -56,9 +81,12 @@ def seal(program: bytes) -> None:
         os._exit(NOT_SEALED)
 
 
-def confine(given: list[list[str]], report: int) -> None:
+def confine(given: list[list[str]], keep: list[int]) -> None:
     """Give up everything that the job must not have."""
-    keep_only([1, 2, report, *(int(words[0]) for verb, *words in given if verb == "keep")])
+    keep_only([1, 2, *keep, *(int(words[0]) for verb, *words in given if verb == "keep")])
+    variables = [words[0] for verb, *words in given if verb == "variable"]
+    for name in set(os.environ) - set(variables) if variables else ():
+        del os.environ[name]
     for verb, *words in given:
         if verb == "limit":
             resource.setrlimit(int(words[0]), (int(words[1]), int(words[1])))
@@ -88,13 +116,13 @@ def become(target: list[str]) -> None:
     exec(compile(source, name, "exec", dont_inherit=True), main.__dict__)
 
 
-def stand_by(control: int, job: int, report: int, seconds: int) -> None:
+def stand_by(control: int, job: int, report: int, held: list[int], seconds: int) -> None:
     """Wait for the end of the job or of the trusted side, and leave."""
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     _signal.signal(_signal.SIGCHLD, lambda *_: None)
     _signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
-    keep_only([control, report, wake, woken])
+    keep_only([control, report, wake, woken, *held])
     events = select.poll()
     events.register(control, select.POLLIN)
     events.register(wake, select.POLLIN)
@@ -131,13 +159,22 @@ def describe(status: int, report: int) -> bytes:
 
 def launch() -> None:
     """Obey, and become the job in a second process."""
-    control, target = int(sys.argv[1]), sys.argv[2:]
+    held: list[int] = []
+    kept: list[int] = []
+    if sys.argv[1].startswith("/"):
+        control, held, kept = connect(sys.argv[1])
+    else:
+        control = int(sys.argv[1])
+    target = sys.argv[2:]
     given = orders(control)
     report, reporting = os.pipe()
+    # The kernel keeps from process 1 every signal it has no handler for; Python has one for the interrupt.
+    interrupt = _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     job = os.fork()
     if job != 0:
-        stand_by(control, job, report, processor_seconds(given))
-    confine(given, reporting)
+        stand_by(control, job, report, held, processor_seconds(given))
+    _signal.signal(_signal.SIGINT, interrupt)
+    confine(given, [reporting, *kept])
     try:
         become(target)
     except MemoryError:

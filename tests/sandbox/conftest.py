@@ -9,6 +9,8 @@ import pytest
 from instar.sandbox.bubblewrap import Bubblewrap
 from instar.sandbox.errors import SandboxUnavailable
 
+pytest.register_assert_rewrite("instar.sandbox.testing")
+
 
 @pytest.fixture(scope="session")
 def bubblewrap() -> Bubblewrap:

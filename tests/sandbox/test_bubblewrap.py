@@ -17,6 +17,7 @@ from instar.sandbox.errors import SandboxFailed
 from instar.sandbox.isolation import MEANING, NAMESPACES
 from instar.sandbox.protocol import Ending, Job, Limits, Sandbox
 from instar.sandbox.testing import SandboxContract
+from instar.sandbox.traces import traces
 
 CHECKOUT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -144,37 +145,9 @@ def test_two_hundred_jobs_eight_at_a_time_leave_nothing(bubblewrap):
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(one, range(40)))  # what is kept for later jobs exists now
-        before = _state()
+        before = traces()
         assert all(pool.map(one, range(200)))
-        assert _state() == before
-
-
-def _state() -> tuple[int, list[int], str, list[str]]:
-    """Descriptors, descendants, mounts, and temporary files of ours."""
-    mounts = Path("/proc/self/mountinfo").read_text()
-    left = sorted(path.name for path in Path("/tmp").glob("instar-*"))
-    return len(list(Path("/proc/self/fd").iterdir())), _descendants(os.getpid()), mounts, left
-
-
-def _processes() -> dict[int, int]:
-    found = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            found[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    return found
-
-
-def _descendants(pid: int) -> list[int]:
-    parents = _processes()
-    found, waiting = [], [pid]
-    while waiting:
-        parent = waiting.pop()
-        children = [child for child, of in parents.items() if of == parent]
-        found += children
-        waiting += children
-    return sorted(found)
+        assert traces() == before
 
 
 def _command(pid: int) -> str:
@@ -185,7 +158,8 @@ def _command(pid: int) -> str:
 
 
 def _alive(marker: str) -> list[int]:
-    return sorted(pid for pid in _processes() if marker in _command(pid))
+    pids = (int(folder.name) for folder in Path("/proc").glob("[0-9]*"))
+    return sorted(pid for pid in pids if marker in _command(pid))
 
 
 def _usable_by_nobody(interpreter: str) -> bool:

@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from instar.sandbox import errors
-from instar.sandbox.errors import BindingError, InvalidJob, SandboxFailed, SandboxUnavailable, ToolError, Uncovered
+from instar.sandbox.errors import (
+    BindingError,
+    DependencyMissing,
+    DependencyUnusable,
+    InvalidJob,
+    SandboxFailed,
+    SandboxUnavailable,
+    ToolError,
+    Uncovered,
+)
 from instar.sandbox.host import diagnose
 from instar.sandbox.jsonvalues import MAX_DEPTH, canonical, parse, to_json
 from instar.sandbox.schemas import ArgumentSchema, UnusableSchema
@@ -159,6 +168,8 @@ def test_properties_named_like_keywords_are_just_properties():
         BindingError("tools.toml", "tools.x", "reason", "Remedy."),
         ToolError("message"),
         Uncovered("tool", "{}"),
+        DependencyMissing("name", "1.0", "folder"),
+        DependencyUnusable("name", "1.0", "reason"),
     ],
     ids=lambda error: type(error).__name__,
 )

@@ -1,0 +1,117 @@
+"""The Docker back end under the common suite, and what is its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from instar.sandbox.docker import Docker
+from instar.sandbox.errors import SandboxFailed, SandboxUnavailable
+from instar.sandbox.image import TAG, connect
+from instar.sandbox.profile import profile
+from instar.sandbox.protocol import Job, Limits, Sandbox
+from instar.sandbox.syscalls import ALLOWED, SEALED
+from instar.sandbox.testing import SandboxContract
+
+
+@pytest.fixture(scope="module")
+def docker():
+    sandbox = Docker(os.environ.get("INSTAR_GATE_IMAGE", TAG))
+    try:
+        sandbox.probe()
+    except SandboxUnavailable as error:
+        if "docker" in os.environ.get("INSTAR_REQUIRE", ""):
+            raise
+        pytest.skip(f"docker: {error}")
+    return sandbox
+
+
+class TestDocker(SandboxContract):
+    @pytest.fixture
+    def sandbox(self, docker: Docker) -> Sandbox:
+        return docker
+
+
+def _containers() -> list[str]:
+    client = connect(10)
+    try:
+        return [found["Id"] for found in client.containers(all=True)]
+    finally:
+        client.close()
+
+
+def _wait_for(wanted, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not wanted() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert wanted()
+
+
+def test_no_container_and_no_folder_stays(docker, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for code in ("print(1)", "while True: print('x' * 1000)", "import time; time.sleep(60)"):
+        docker.run(Job({"a/b.txt": b"x"}, ("python", "-c", code), limits=Limits(wall_seconds=1)))
+    assert _containers() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_container_dies_with_the_process_that_started_it(docker):
+    program = (
+        "from instar.sandbox.docker import Docker\n"
+        "from instar.sandbox.protocol import Job\n"
+        "sandbox = Docker(); sandbox.probe(); print('go', flush=True)\n"
+        "sandbox.run(Job({}, ('python', '-c', 'import time; time.sleep(60)')))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"go\n"
+        _wait_for(lambda: _containers() != [])
+        time.sleep(0.5)
+        parent.kill()
+    _wait_for(lambda: _containers() == [])
+
+
+def test_a_container_removed_from_outside_is_no_result_of_the_job(docker):
+    import threading
+
+    def remove() -> None:
+        _wait_for(lambda: _containers() != [])
+        time.sleep(0.5)
+        client = connect(10)
+        for container in _containers():
+            client.remove_container(container, force=True)
+        client.close()
+
+    meddler = threading.Thread(target=remove)
+    meddler.start()
+    with pytest.raises(SandboxFailed, match="from outside"):
+        docker.run(Job({}, ("python", "-c", "import time; time.sleep(60)")))
+    meddler.join()
+
+
+def test_a_missing_image_is_unavailable_and_says_what_to_do(docker):
+    with pytest.raises(SandboxUnavailable, match="instar sandbox build"):
+        Docker("instar-gate:never-built").probe()
+
+
+def test_no_engine_is_unavailable_and_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nothing.sock")
+    with pytest.raises(SandboxUnavailable, match="DOCKER_HOST"):
+        Docker().probe()
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_profile_refuses_what_it_does_not_name(machine):
+    found = json.loads(profile(machine))
+    allowed = {name for rule in found["syscalls"] if rule["action"] == "SCMP_ACT_ALLOW" for name in rule["names"]}
+    assert found["defaultAction"] == "SCMP_ACT_ERRNO"
+    assert set(ALLOWED) < allowed
+    assert not {"mount", "unshare", "ptrace", "bpf", "io_uring_setup", "execveat", "seccomp"} & allowed
+    assert {"connect", "socket"} < set(SEALED)
+    unconditional = {name for rule in found["syscalls"] if not rule.get("args") for name in rule["names"]}
+    assert not {"clone", "ioctl", "prctl", "socket"} & (unconditional & allowed)
