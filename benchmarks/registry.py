@@ -12,6 +12,7 @@ from benchmarks.result import Benchmark
 BENCHMARKS: dict[str, str] = {
     "compile": "benchmarks.compile",
     "pipeline": "benchmarks.pipeline",
+    "sandbox": "benchmarks.sandbox",
 }
 """Short name to dotted path of the module."""
 
