@@ -52,7 +52,8 @@ def _generate(log: Path, size: int) -> int:
     steps = 0
     with log.open("w", encoding="utf-8") as file:
         for session in islice(sessions(SEED, size), size):
-            steps += len(session["messages"])
+            messages = session["messages"]
+            steps += len(messages) if isinstance(messages, list) else 0
             file.write(json.dumps(session) + "\n")
     return steps
 
