@@ -19,7 +19,8 @@ _PUNCTUATION = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-", "\u2026": "..."}
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-_MARKDOWN = re.compile(r"([\\`*_\[\]|#~])")
+_MARKDOWN = re.compile(r"([\\`*]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(\[:])|~(?=~)|^[#+=-]|(?<=^\d)[.)])")
+"""What Markdown would read as more than text. A name such as `get_order` stays as it is: agents copy it."""
 _COMPATIBILITY = "Runs through the instar command with its tools bound in tools.toml; the steps by hand need neither."
 
 
@@ -132,6 +133,10 @@ def _prose(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", plain(text))
 
 
+def _cell(text: str) -> str:
+    return _prose(text).replace("|", "\\|")
+
+
 def _bullets(items: Sequence[str]) -> str:
     return "\n".join(f"- {_prose(item)}" for item in items)
 
@@ -145,9 +150,11 @@ def _inputs(schema: Mapping[str, JsonValue]) -> str:
     rows = ["| input | type | required | meaning |", "|---|---|---|---|"]
     for key, value in properties.items():
         field = value if isinstance(value, dict) else {}
-        kind = _prose(str(field.get("type", "any")))
-        meaning = _prose(str(field.get("description", "")))
-        rows.append(f"| `{plain(key).replace('`', '')}` | {kind} | {'yes' if key in needed else 'no'} | {meaning} |")
+        kinds = field.get("type", "any")
+        kind = " or ".join(map(str, kinds)) if isinstance(kinds, list) else str(kinds)
+        meaning = _cell(str(field.get("description", "")))
+        name = re.sub(r"[`|]", "", plain(key))
+        rows.append(f"| `{name}` | {_cell(kind)} | {'yes' if key in needed else 'no'} | {meaning} |")
     return "\n".join(rows)
 
 

@@ -15,7 +15,10 @@ from instar.skills.test_template import TEST_SKILL, direct_run_notice
 
 SCHEMA = {
     "type": "object",
-    "properties": {"user_id": {"type": "string", "description": "who | asks"}, "limit": {"type": "integer"}},
+    "properties": {
+        "user_id": {"type": "string", "description": "who | asks"},
+        "limit": {"type": ["integer", "null"]},
+    },
     "required": ["user_id"],
 }
 
@@ -47,6 +50,31 @@ def test_the_document_has_the_six_keys_the_sections_and_the_command(tmp_path):
     folder.mkdir()
     (folder / "SKILL.md").write_text(text)
     assert validate(folder) == []
+
+
+def test_names_of_tools_stay_as_an_agent_must_write_them():
+    text = render(steps_by_hand=["Call get_user_details, then each of orders[*] by get_order_details."])
+    assert "1. Call get_user_details, then each of orders[\\*] by get_order_details." in text
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("# no heading", "\\# no heading"),
+        ("- no list", "\\- no list"),
+        ("1. no list", "1\\. no list"),
+        ("_no_ emphasis", "\\_no\\_ emphasis"),
+        ("[no](http://link.test)", "[no\\](http://link.test)"),
+        ("no `code`", "no \\`code\\`"),
+        ("order #W1 stays", "order #W1 stays"),
+    ],
+)
+def test_markdown_in_a_value_is_only_text(value, written):
+    assert f"\n- {written}\n" in render(when_not_to_use=[value])
+
+
+def test_a_bar_in_a_meaning_does_not_end_its_cell():
+    assert "| `user_id` | string | yes | who \\| asks |\n| `limit` | integer or null | no |  |" in render()
 
 
 HOSTILE = st.text(max_size=300) | st.sampled_from(
