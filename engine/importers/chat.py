@@ -47,7 +47,9 @@ def read_messages(messages: Sequence[JsonValue], transcript: Transcript, *, firs
                 transcript.say(Speaker.USER, content, at)
                 continue
             name = text_field(message, "name", "tool_name")
-            transcript.answer(content, recorded_id=recorded_id, tool=name, flag=_flag(message), at=at)
+            told = message.get("content")
+            result = told if isinstance(told, dict) else content
+            transcript.answer(result, recorded_id=recorded_id, tool=name, flag=_flag(message), at=at)
             continue
         speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
         if speaker is None:
@@ -67,7 +69,7 @@ def _read_calls(message: dict[str, JsonValue], transcript: Transcript, *, turn: 
         function = mapping(call.get("function")) or call
         transcript.call(
             text_field(function, "name"),
-            function.get("arguments"),
+            function.get("arguments", function.get("args")),
             turn=turn,
             recorded_id=text_field(call, "id"),
             at=at,

@@ -30,6 +30,7 @@ FORMATS: dict[str, str] = {
     "grok": "instar.engine.importers.grok.Grok",
     "inspect-ai": "instar.engine.importers.inspect_ai.InspectAI",
     "kimi": "instar.engine.importers.kimi.Kimi",
+    "langfuse": "instar.engine.importers.langfuse.Langfuse",
     "pi": "instar.engine.importers.pi.Pi",
     "qwen": "instar.engine.importers.qwen.Qwen",
     "swe-agent": "instar.engine.importers.swe_agent.SweAgent",

@@ -186,6 +186,26 @@ SAMPLES: dict[str, list[Record]] = {
             "event": {"type": "tool.result", "toolCallId": "c", "result": {"output": TEXT}},
         },
     ],
+    "langfuse": [
+        {
+            "trace": {"id": "t", "name": "n", "timestamp": "2026-01-01T00:00:00Z", "scores": [{"name": "reward"}]},
+            "observations": [
+                {
+                    "type": "GENERATION",
+                    "id": "g",
+                    "startTime": "1",
+                    "input": [user("go")],
+                    "output": '{"content": "x"}',
+                },
+                {"type": "TOOL", "id": "o", "name": "f", "startTime": "2", "input": '{"x": 1}', "output": '"y"'},
+                {"type": "SPAN", "id": "s", "startTime": "3"},
+            ],
+        },
+        {
+            "trace": {"id": "u", "input": "hello", "output": "there"},
+            "observations": [{"type": "GENERATION", "input": {"messages": MESSAGES}, "output": {"choices": [{}]}}],
+        },
+    ],
     "openai-chat": [
         dict(chat("k", *MESSAGES, outcome={"reward": 1}, tools=[{"name": "f"}], started_at="2026-01-01"))
     ],

@@ -160,6 +160,71 @@ def test_swe_agent_function_calls_are_read_as_they_are(write: Write) -> None:
     assert (asked.tool, asked.arguments, told and told.value) == ("open", {"path": "a.py"}, "text")
 
 
+def observed(kind: str, start: int, **fields: object) -> dict[str, object]:
+    return {"type": kind, "id": f"{kind}-{start}", "startTime": f"2026-01-01T00:00:{start:02d}Z", **fields}
+
+
+def test_langfuse_tools_are_calls_with_the_words_of_the_generations_around_them(write: Write) -> None:
+    trace = {
+        "id": "t1",
+        "name": "agent.f9f77d1a-437f-4ba6-890e-b592a50cbd21",
+        "scores": [{"name": "reward", "value": 1}],
+    }
+    question = [{"role": "user", "parts": [{"type": "text", "content": "Weather in Tokyo?"}]}]
+    use = {
+        "content": [{"type": "text", "text": "Looking"}, {"type": "tool_use", "id": "x", "name": "w", "input": {}}]
+    }
+    observations = [
+        observed(
+            "TOOL", 3, name="execute_tool w", input='{"city": "Oslo"}', level="ERROR", statusMessage="no such city"
+        ),
+        observed("GENERATION", 1, input=question, output=use | {"role": "assistant"}),
+        observed("TOOL", 2, name="w", input='{"city": "Tokyo"}', output='{"sky": "clear"}'),
+        observed("GENERATION", 4, input=question, output='{"role": "assistant", "content": "Clear."}'),
+    ]
+    path = write("t.json", {"trace": trace, "observations": observations})
+    assert detect(path) == "langfuse"
+    session = read(path).only
+    assert (session.key, session.project, session.outcome.status) == ("t1", "agent", OutcomeStatus.SUCCESS)
+    said = [(step.speaker.value, step.text) for step in session.steps if isinstance(step, Message)]
+    assert said == [("user", "Weather in Tokyo?"), ("assistant", "Looking"), ("assistant", "Clear.")]
+    found = [(asked.arguments, asked.turn, told and (told.value, told.status)) for asked, told in session.exchanges()]
+    assert found == [
+        ({"city": "Tokyo"}, 0, ({"sky": "clear"}, ResultStatus.OK)),
+        ({"city": "Oslo"}, 0, ("no such city", ResultStatus.ERROR)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        {"tool_calls": [{"id": "c", "function": {"name": "search", "arguments": '{"q": 1}'}}]},
+        {"tool_calls": [{"id": "c", "name": "search", "args": {"q": 1}}]},
+        {"additional_kwargs": {"tool_calls": [{"id": "c", "function": {"name": "search", "arguments": '{"q": 1}'}}]}},
+        {"parts": [{"type": "tool_call", "id": "c", "name": "search", "arguments": {"q": 1}}]},
+    ],
+)
+def test_without_observed_tools_the_longest_generation_holds_the_conversation(
+    write: Write, calls: dict[str, object]
+) -> None:
+    asked = {"role": "assistant", "content": "", **calls}
+    offered = {"role": "tool", "content": {"type": "function", "function": {"name": "search"}}}
+    messages = [
+        {"role": "human", "content": "Find it"},
+        asked,
+        {"role": "tool", "tool_call_id": "c", "content": "here"},
+    ]
+    observations = [
+        observed("GENERATION", 1, input=messages[:1], output=None),
+        observed("GENERATION", 2, input={"messages": [*messages, offered]}, output="Found"),
+    ]
+    session = read(write("t.json", {"trace": {"id": "t"}, "observations": observations})).only
+    [(call, told)] = session.exchanges()
+    assert (call.tool, call.arguments, told and told.value) == ("search", {"q": 1}, "here")
+    said = [(step.speaker.value, step.text) for step in session.steps if isinstance(step, Message)]
+    assert said == [("user", "Find it"), ("assistant", "Found")]
+
+
 def sample(number: int, score: object, **fields: object) -> dict[str, object]:
     messages = [
         {"role": "user", "content": "attachment://abc"},
@@ -231,9 +296,20 @@ def test_a_zip_archive_is_bounded_and_its_damage_is_named(tmp_path: Path) -> Non
     assert read(cut).reasons[0].startswith("damaged compressed data")
 
 
-@pytest.mark.parametrize(("folder", "sessions", "calls"), [("swe-agent", 13, 126), ("inspect-ai", 9, 9)])
+@pytest.mark.parametrize(
+    ("folder", "sessions", "calls"),
+    [("swe-agent", 13, 126), ("inspect-ai", 9, 9)],
+)
 def test_recorded_trajectories_and_evaluations(folder: str, sessions: int, calls: int) -> None:
     reading = read(data_folder(folder))
     assert len(reading.sessions) == sessions
     assert sum(len(list(session.exchanges())) for session in reading.sessions) == calls
     assert len({session.page_id for session in reading.sessions}) == sessions
+
+
+def test_traces_of_nineteen_frameworks_are_read_from_langfuse() -> None:
+    reading = read(data_folder("otel-langfuse-framework-traces") / "framework_traces.tar.gz")
+    assert len(reading.sessions) == 20
+    called = [asked.tool for session in reading.sessions for asked, _ in session.exchanges()]
+    assert len(called) == 13  # the eleven observed tools, and one in the messages of each LangGraph
+    assert {"get_weather", "getWeather", "Web-Search", "get_dad_joke_suggestion", "say_hello"} <= set(called)
