@@ -26,7 +26,7 @@ COLD = 1 / 8
 """Recency below this counts as none."""
 TOLERANCE = 0.02
 """A greedy result that can fall short by more than this share is refined."""
-CORE = 8
+CORE = 12
 """How many pages are refined at once."""
 
 
@@ -221,7 +221,7 @@ class WorkingSet:
 
     def _climb(self, chosen: dict[str, Level], left: int) -> int:
         """Steps up, the best first; what cannot be paid any more is passed over."""
-        hot, at = self._hot, 0
+        hot, at = self._with_demanded(chosen), 0
         climb = Climb(chosen, left, self._least_step)
         for cheapest, block in self._cold.blocks():
             if climb.left < self._least_step:
@@ -236,17 +236,28 @@ class WorkingSet:
             return self._refine(chosen, climb.left, climb.stop)
         return climb.left
 
+    def _with_demanded(self, chosen: Mapping[str, Level]) -> list[Step]:
+        """The hot steps, and those of demanded pages from where they stand, where no corner need be."""
+        extra: list[Step] = []
+        for page_id in self._kept:
+            level, item = chosen.get(page_id, Level.NONE), self._items[page_id]
+            if level and level is not item.path[-1]:
+                factor = self.score(page_id) / item.worth
+                above = [rung for rung in self._rungs[page_id] if rung[0] >= level]
+                extra += [(step[0] * factor, *step[1:]) for step in hull(item, above)]
+        return sorted(self._hot + extra) if extra else self._hot
+
     def _refine(self, chosen: dict[str, Level], left: int, stop: float) -> int:
         """Where one step more or less matters, the pages next to where the greedy stopped are solved exactly."""
         at = bisect_left(self._hot, stop, key=lambda step: step[0])
         near = self._hot[max(at - CORE, 0) : at + CORE] + self._cold.near(stop, CORE)
         near.sort(key=lambda step: (abs(log(step[0] / stop)), step[1]))
-        names = dict.fromkeys(step[1] for step in near if step[1] in chosen and step[1] not in self._kept)
-        core = list(names)[:CORE]
-        scores = {page_id: self.score(page_id) for page_id in core}
-        options = [
-            [(cost, scores[page_id] * n, level) for level, cost, n in self._rungs[page_id]] for page_id in core
-        ]
+        core = list(dict.fromkeys(step[1] for step in near if step[1] in chosen))[:CORE]
+        options = []
+        for page_id in core:
+            score, least = self.score(page_id), self._kept.get(page_id, Level.NONE)
+            ladder = [rung for rung in self._rungs[page_id] if rung[0] >= least] or self._rungs[page_id][-1:]
+            options.append([(cost, score * steps, level) for level, cost, steps in ladder])
         tokens = left + sum(self._items[page_id].costs[chosen[page_id]] for page_id in core)
         levels, spent = best_levels(options, tokens)
         chosen.update(zip(core, levels, strict=True))

@@ -76,7 +76,7 @@ class Climb:
     least: int
     worth: float = 0.0
     stop: float = 0.0
-    """Rank of the first step that could not be paid."""
+    """Rank of the first step that could not be paid, or of the last that could."""
     most: float = 0.0
     """What the tokens could buy if that step could be taken in part: no selection is worth more (Dantzig, 1957)."""
 
@@ -90,6 +90,8 @@ class Climb:
                     left -= cost
                     worth -= rank * cost
                     if left < least:
+                        if not self.stop:
+                            self.stop, self.most = rank, worth - rank * left
                         break
                 elif not self.stop:
                     self.stop, self.most = rank, worth - rank * left
