@@ -22,6 +22,8 @@ class ChangeKind(StrEnum):
     PREFIXED = "prefixed"
     SUFFIXED = "suffixed"
     STRIPPED = "stripped"
+    EXTENDED = "extended"
+    """The new value holds the old one and much around it."""
     RESPELLED = "respelled"
     RETYPED = "retyped"
     RENAMED = "renamed"
@@ -91,6 +93,7 @@ class Change:
             ChangeKind.PREFIXED: f"put {what} in front of {where}{like}",
             ChangeKind.SUFFIXED: f"put {what} after {where}{like}",
             ChangeKind.STRIPPED: f"leave {what} off {where}{like}",
+            ChangeKind.EXTENDED: f"keep {where} and add what stands around it",
             ChangeKind.RESPELLED: f"spell {where} with {_SPELLING.get(self.detail, what)}",
             ChangeKind.RETYPED: f"pass {where} as a JSON {self.detail}",
             ChangeKind.RENAMED: f"pass {what} instead of {where}",
@@ -120,6 +123,21 @@ _SPELLING = {
     " ": "spaces between the words",
     "": "no sign between the words",
 }
+
+
+_REPLACEMENTS = frozenset({"new_string", "new_str", "new_text", "content", "file_text"})
+"""Arguments that hold what shall be written: that they grew says nothing about the failure."""
+_OVERRIDES = re.compile(
+    r"(?i)(^|[_\-])(force|forced|override|overwrite|break|skip|ignore|bypass|unsafe|insecure|disable|confirm|confirmed|"
+    r"no[_\-](verify|check|confirm|sandbox)|yes|allow)([_\-=]|$)"
+)
+
+
+def overrides(change: Change) -> bool:
+    """Whether a change only tells a tool to go on in spite of its objection: that is never advised."""
+    if change.kind is ChangeKind.SPLIT and change.argument == "+":
+        return bool(_OVERRIDES.search(change.detail))
+    return change.kind is ChangeKind.ADDED and bool(_OVERRIDES.search(change.argument))
 
 
 def shape(value: str) -> str:
@@ -202,6 +220,8 @@ def _change_of_form(path: str, old: JsonValue, new: JsonValue) -> Change | None:
         return Change(ChangeKind.RETYPED, path, type_name(new)) if alike else None
     if not isinstance(old, str) or not isinstance(new, str) or min(len(old), len(new)) < MIN_TEXT:
         return None
+    if len(new) > len(old) + MAX_AFFIX and old in new and path not in _REPLACEMENTS:
+        return Change(ChangeKind.EXTENDED, path)
     kind, affix = _affix(old, new)
     if kind is not None:
         return Change(kind, path, affix, shape(old))

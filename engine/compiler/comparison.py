@@ -32,6 +32,7 @@ MAX_VALUES = 20
 Exchange = tuple[ToolCall, ToolResult | None]
 _NAME = re.compile(r"[A-Za-z][a-z]*|\d+")
 _COMMAND_WORD = re.compile(r"[\w.\-/]+")
+_PINNED = re.compile(r"[=<>!~]")
 _FLAG = re.compile(r"-{1,2}[a-z][\w\-]{1,30}")
 
 
@@ -214,8 +215,9 @@ def _shell_changes(pair: Comparison) -> Iterator[Change]:
     words = {word.casefold() for word in re.findall(r"[A-Za-z][\w\-]+", pair.message.replace(".", " "))}
     for call, _answer in [*pair.between, (pair.attempt, None)]:
         for package in installed(command_text(call) or ""):
-            named = {package.casefold(), package.casefold().replace("-", "_")} & words
-            yield Change(ChangeKind.INSTALLED, detail="" if named or package == "." else package)
+            name = _PINNED.split(package.casefold(), maxsplit=1)[0]
+            missing = package == "." or (name == package.casefold() and {name, name.replace("-", "_")} & words)
+            yield Change(ChangeKind.INSTALLED, detail="" if missing else package)
     old, new = main_command(before), main_command(after)
     if old is None or new is None or old.label != new.label:
         return

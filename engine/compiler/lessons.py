@@ -6,14 +6,13 @@ with its counts, and is withdrawn when the attempts that followed it failed too 
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from instar.engine.compiler.changes import Change, ChangeKind, flat
+from instar.engine.compiler.changes import Change, ChangeKind, flat, overrides
 from instar.engine.compiler.comparison import Operation
 from instar.engine.compiler.recoveries import OF_FORM, Failure, failures_of
 from instar.engine.compiler.shell import command_text
@@ -26,8 +25,10 @@ class LessonSettings:
     """When recoveries agree well enough to be advised."""
 
     min_tasks: int = 2
-    min_agreement: float = 0.5
+    min_agreement: float = 0.6
     """Share of the recoveries to which an advice applies that must show it."""
+    wide_agreement: float = 0.8
+    """Share above which advice is chosen by how telling it is."""
     min_worked: float = 0.7
     """Share of the attempts with this change that must have succeeded."""
     max_advice: int = 2
@@ -159,13 +160,10 @@ def _decision_list(
     chosen: list[Advice] = []
     remaining = list(recovered)
 
-    def order(advice: Advice) -> tuple[int, bool, tuple[int, str, str, str]]:
-        # Advice that is about equally agreed on is ordered by what it says, not by a session more or less.
-        return (
-            -round(5 * advice.seen / advice.applicable),
-            not _mentioned(advice.change, signature),
-            advice.change.rank,
-        )
+    def order(advice: Advice) -> tuple[bool, bool, tuple[int, str, str, str]]:
+        # Advice that is widely agreed on is ordered by what it says, not by a session more or less.
+        agreed = advice.seen >= settings.wide_agreement * advice.applicable
+        return not _mentioned(advice.change, signature), not agreed, advice.change.rank
 
     for advice in sorted(candidates, key=order):
         if len(chosen) < settings.max_advice and any(advice.change.applies(f.call.arguments) for f in remaining):
@@ -185,7 +183,7 @@ def _candidates(
     for change in sorted(showing, key=lambda change: change.rank):
         shown = showing[change]
         tasks = {task_of(failure.session) for failure in shown}
-        if len(tasks) < settings.min_tasks or not _general(change, shown):
+        if len(tasks) < settings.min_tasks or not _general(change, shown) or overrides(change):
             continue
         applicable = sum(change.applies(failure.call.arguments) for failure in failures)
         if applicable and len(shown) / applicable >= settings.min_agreement:
@@ -194,8 +192,9 @@ def _candidates(
 
 
 def _mentioned(change: Change, signature: str) -> bool:
-    """Whether the error speaks of the argument that was changed."""
-    name = re.split(r"[.\[]", change.argument.replace("[]", ""))[-1] if change.argument else ""
+    """Whether the error speaks of the argument that was changed, or of the one that took its place."""
+    said = change.detail if change.kind is ChangeKind.RENAMED else change.argument
+    name = said.replace("[]", "").rsplit(".", 1)[-1]
     return len(name) > 2 and name in signature
 
 

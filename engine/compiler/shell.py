@@ -171,7 +171,7 @@ def main_command(text: str) -> SimpleCommand | None:
 
 
 def installed(text: str) -> list[str]:
-    """Packages that the line installs by name; "." for the project itself."""
+    """Packages that the line installs, with the version asked for (`numpy<2`); "." for the project itself."""
     names: list[str] = []
     for command in parse(text):
         verb = next((place for place, word in enumerate(command.words[:5]) if word in {"install", "add"}), None)
@@ -181,7 +181,7 @@ def installed(text: str) -> list[str]:
             if word in {".", "./"} or word.startswith((".[", "./[")):
                 names.append(".")
             elif re.match(r"[A-Za-z]", word):
-                names.append(re.split(r"[=<>!~\[]", word, maxsplit=1)[0])
+                names.append(re.sub(r"\[[^\]]*\]", "", word))
     return names
 
 

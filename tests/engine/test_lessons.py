@@ -91,13 +91,13 @@ def test_what_the_user_refuses_counts_against_the_advice(record) -> None:
         return record(
             f"{status}{number}",
             [
-                ("deploy", {"target": f"prod{number}"}, "Error: checks are red", "error"),
-                ("deploy", {"target": f"prod{number}", "force": True}, "done", *([status] if status else [])),
+                ("deploy", {"target": f"prod{number}"}, "Error: closed during the day", "error"),
+                ("deploy", {"target": f"prod{number}", "window": "night"}, "done", *([status] if status else [])),
             ],
         )
 
     forced = [worked_around(number, "") for number in range(2)]
-    assert clusters(forced)[0].advice[0].change == Change(ChangeKind.ADDED, "force")
+    assert clusters(forced)[0].advice[0].change == Change(ChangeKind.ADDED, "window")
     refused = [worked_around(number, "refused") for number in range(2)]
     cluster = clusters([*forced, *refused])[0]
     assert cluster.lesson() == ""
@@ -211,3 +211,56 @@ def test_projects_do_not_mix_but_shells_are_the_same_everywhere(record) -> None:
 
     found = clusters([in_project("one"), in_project("two")])
     assert sorted((cluster.scope, len(cluster.failures)) for cluster in found) == [("", 2), ("one", 1), ("two", 1)]
+
+
+def test_telling_a_tool_to_go_on_all_the_same_is_never_advised(record) -> None:
+    sessions = [
+        record(
+            f"s{number}",
+            [
+                ("deploy", {"target": f"prod{number}"}, "Error: checks are red", "error"),
+                ("deploy", {"target": f"prod{number}", "force": True}, "done"),
+                ("Bash", {"command": f"git push origin b{number}"}, "error: rejected by hook", "error"),
+                ("Bash", {"command": f"git push origin b{number} --no-verify"}, "done"),
+            ],
+        )
+        for number in range(4)
+    ]
+    found = clusters(sessions)
+    assert [cluster.recovered for cluster in found] == [4, 4]
+    assert [cluster.lesson() for cluster in found] == ["", ""]
+
+
+def test_a_pinned_version_is_part_of_the_advice(record) -> None:
+    sessions = [
+        record(
+            f"s{number}",
+            [
+                ("Bash", {"command": f"python run{number}.py"}, "RuntimeError: Numpy is not available", "error"),
+                ("Bash", {"command": "pip install 'numpy<2'"}, "ok"),
+                ("Bash", {"command": f"python run{number}.py"}, "ok"),
+            ],
+        )
+        for number in range(3)
+    ]
+    assert clusters(sessions)[0].lesson().startswith("Install `numpy<2`, then run it again")
+
+
+def test_what_the_error_speaks_of_is_advised_first(record) -> None:
+    sessions = [
+        record(
+            f"s{number}",
+            [
+                ("book", {"pay": [{"id": f"card_{number}"}]}, "Error: card_id is required", "error"),
+                ("book", {"pay": [{"card_id": f"card_{number}", "amount": number}]}, "ok"),
+            ],
+        )
+        for number in range(3)
+    ]
+    assert clusters(sessions)[0].advice[0].change == Change(ChangeKind.RENAMED, "pay[].id", "pay[].card_id")
+
+
+def test_a_text_that_was_not_unique_is_extended(record) -> None:
+    wider = "def first():\n    return None\n\n\ndef second():\n    return None\n"
+    before, after = {"old_string": "    return None\n"}, {"old_string": wider}
+    assert list(differences(before, after)) == [Change(ChangeKind.EXTENDED, "old_string")]

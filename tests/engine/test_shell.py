@@ -59,8 +59,8 @@ def test_the_main_command_is_the_last_check_else_the_first_that_acts() -> None:
     assert main_command("") is None
 
 
-def test_packages_are_named_without_versions_and_flags() -> None:
-    assert installed("pip install -q 'numpy>=1.2' pytest==8 -e .[dev]") == ["numpy", "pytest", "."]
+def test_packages_are_named_with_their_versions_and_without_flags() -> None:
+    assert installed("pip install -q 'numpy>=1.2' pytest==8 -e .[dev]") == ["numpy>=1.2", "pytest==8", "."]
     assert installed("apt-get update && apt-get install -y curl") == ["curl"]
     assert installed("pip list") == []
 
