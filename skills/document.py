@@ -101,10 +101,12 @@ def description_of(skill_md: str) -> str:
 
 
 def example_command(name: str, input_schema: Mapping[str, JsonValue]) -> str:
-    """The exact command that runs the skill, with one placeholder for each required input."""
+    """The exact command that runs the skill, with a placeholder for each required input, or for the first one."""
     properties = input_schema.get("properties")
     required = input_schema.get("required")
-    names = required if isinstance(required, list) else list(properties) if isinstance(properties, dict) else []
+    names: list[JsonValue] = list(required) if isinstance(required, list) else []
+    if not names and isinstance(properties, dict):
+        names += list(properties)[:1]
     arguments = "".join(f" --arg {key}=VALUE" for key in names if isinstance(key, str) and key.isidentifier())
     return f"instar skills run {plain(name)}{arguments}"
 

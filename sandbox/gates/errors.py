@@ -3,7 +3,8 @@
 SandboxError
 └── GateError
     ├── ShapeRefused   the tests are not of the one shape: FAIL
-    └── ToolBroke      a checker crashed, hung or answered nonsense: INCOMPLETE
+    ├── ToolBroke      a checker crashed, hung or answered nonsense: INCOMPLETE
+    └── OutOfTime      the runs of one gate took too long in all: INCOMPLETE
 """
 
 from __future__ import annotations
@@ -36,3 +37,14 @@ class ToolBroke(GateError):
 
     def __str__(self) -> str:
         return f"{self.tool} could not judge: {self.reason}"
+
+
+class OutOfTime(GateError):
+    """The runs of one gate took longer in all than it has; each of them may have kept its own limit."""
+
+    def __init__(self, seconds: float, done: int, planned: int) -> None:
+        self.seconds, self.done, self.planned = seconds, done, planned
+        super().__init__(seconds, done, planned)
+
+    def __str__(self) -> str:
+        return f"{self.done} of {self.planned} runs took more than {self.seconds:g} s in all"

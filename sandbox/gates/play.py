@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,6 +14,7 @@ from pydantic import JsonValue
 
 from instar.sandbox.answers import Recorded
 from instar.sandbox.broker import Broker
+from instar.sandbox.gates.errors import OutOfTime
 from instar.sandbox.protocol import CallStatus, Limits, Raised, Returned, Sandbox
 from instar.sandbox.skillrun import RunStatus, SkillRun, run_skill
 from instar.skills.cases import Case
@@ -20,6 +22,8 @@ from instar.skills.manifest import GrantedTool
 from instar.skills.package import runtime_files
 
 CASE_LIMITS = Limits(wall_seconds=10.0, cpu_seconds=10)
+GATE_SECONDS = 300.0
+"""For all runs of one gate together."""
 
 
 class Outcome(StrEnum):
@@ -52,14 +56,22 @@ class Turn:
     case: Case
 
 
-def play_all(sandbox: Sandbox, turns: Iterable[Turn], limits: Limits = CASE_LIMITS) -> Iterator[Played]:
-    """Play every turn, several at a time, and give the results in order.
+def play_all(
+    sandbox: Sandbox, turns: Sequence[Turn], limits: Limits = CASE_LIMITS, seconds: float = GATE_SECONDS
+) -> Iterator[Played]:
+    """Play every turn, a few at a time, and give the results in order.
 
     Raises:
+        OutOfTime: all together took more than `seconds`.
         SandboxUnavailable, SandboxFailed, InvalidJob: nothing is known about the draft.
     """
-    with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
-        yield from pool.map(lambda turn: play(sandbox, turn, limits), turns)
+    started = time.monotonic()
+    width = min(4, os.cpu_count() or 1)
+    with ThreadPoolExecutor(max_workers=width) as pool:
+        for start in range(0, len(turns), 4 * width):
+            if time.monotonic() - started > seconds:
+                raise OutOfTime(seconds, start, len(turns))
+            yield from pool.map(lambda turn: play(sandbox, turn, limits), turns[start : start + 4 * width])
 
 
 def play(sandbox: Sandbox, turn: Turn, limits: Limits = CASE_LIMITS) -> Played:

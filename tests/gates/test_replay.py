@@ -2,8 +2,9 @@ import pytest
 
 from instar.sandbox.errors import SandboxFailed
 from instar.sandbox.gates.candidate import read_candidate
+from instar.sandbox.gates.errors import OutOfTime
 from instar.sandbox.gates.judgement import Judgement
-from instar.sandbox.gates.play import CASE_LIMITS
+from instar.sandbox.gates.play import CASE_LIMITS, Turn, play_all
 from instar.sandbox.gates.replay import replay
 from instar.sandbox.gates.testing import CASES, CODE, HELD_OUT, TOOLS, draft, fold, tool, user_case, with_files
 from instar.sandbox.gates.tests import tests as run_tests
@@ -220,6 +221,13 @@ def test_a_broken_sandbox_is_never_a_verdict_about_the_draft():
         judge(BrokenSandbox(), draft())
     with pytest.raises(SandboxFailed):
         run_tests(read_candidate(Package(draft())), BrokenSandbox())
+
+
+def test_runs_that_take_too_long_together_are_no_verdict(sandbox):
+    candidate = read_candidate(Package(draft()))
+    turns = [Turn(candidate.files, candidate.grants, case) for case in CASES] * 10
+    with pytest.raises(OutOfTime, match="of 40 runs took more than"):
+        list(play_all(sandbox, turns, seconds=0.01))
 
 
 def test_many_orders_replay_exactly(sandbox):

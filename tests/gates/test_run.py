@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from benchmarks.forgeries import forgeries
 from instar.sandbox.errors import SandboxFailed
 from instar.sandbox.gates import GATES, run_gates
 from instar.sandbox.gates.testing import CODE, draft, fold, with_files
@@ -104,6 +105,27 @@ def test_code_that_does_not_parse_fails_and_is_never_called_safe(sandbox):
     report = run_gates(draft("def run(\n"), sandbox=sandbox)
     found = verdicts(report)
     assert (found["lint"], found["policy"], found["replay"], found["tests"]) == ("fail", "incomplete", "fail", "fail")
+
+
+SUBTLE = (
+    "does nothing and expects nothing", "waits for a day", "looks at who answers",
+    "calls for show and answers by heart",
+    "brings a report", "recognises its own cases", "silences the linter",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "forgery", [found for found in forgeries() if found.name in SUBTLE], ids=lambda found: found.name
+)
+def test_a_subtle_forgery_is_stopped(sandbox, forgery):
+    report = run_gates(forgery.files, sandbox=sandbox, folds=forgery.folds)
+    assert report.verdict is Verdict.FAIL
+
+
+def test_there_are_at_least_thirty_forgeries_of_distinct_names():
+    names = [forgery.name for forgery in forgeries()]
+    assert len(set(names)) == len(names) >= 30
+    assert set(SUBTLE) <= set(names)
 
 
 def test_all_gates_of_a_typical_draft_take_less_than_five_seconds(sandbox):

@@ -146,6 +146,12 @@ def test_a_command_shows_no_input_that_is_not_an_identifier():
     assert example_command("a", {"required": ["ok", "; rm -rf /"]}) == "instar skills run a --arg ok=VALUE"
 
 
+def test_a_command_without_required_inputs_shows_the_first_one():
+    schema = {"properties": {"email": {}, "name": {}}, "required": []}
+    assert example_command("a", schema) == "instar skills run a --arg email=VALUE"
+    assert example_command("a", {}) == "instar skills run a"
+
+
 def test_the_test_file_of_a_package_passes_and_fails_with_its_cases(tmp_path: Path, pytester_run):
     code = 'def run(tools, *, n):\n    return {"n": tools.get(n=n)}\n'
     good = {
