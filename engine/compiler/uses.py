@@ -88,6 +88,8 @@ def arguments_from(plan: Plan, node: PlanNode, event: Event) -> dict[str, JsonVa
     """Return the plan's arguments as a recorded call of an entry node gives them, or None if it cannot be one."""
     if event.tool != node.tool or not set(event.arguments) <= set(node.arguments):
         return None
+    if None in event.arguments.values():  # null says "not given" to a plan, but this call said it aloud
+        return None
     given: dict[str, JsonValue] = {}
     for name, binding in node.arguments.items():
         if isinstance(binding, FromConstant):
