@@ -31,6 +31,7 @@ FORMATS: dict[str, str] = {
     "inspect-ai": "instar.engine.importers.inspect_ai.InspectAI",
     "kimi": "instar.engine.importers.kimi.Kimi",
     "langfuse": "instar.engine.importers.langfuse.Langfuse",
+    "opencode": "instar.engine.importers.opencode.OpenCode",
     "pi": "instar.engine.importers.pi.Pi",
     "qwen": "instar.engine.importers.qwen.Qwen",
     "swe-agent": "instar.engine.importers.swe_agent.SweAgent",

@@ -210,6 +210,19 @@ SAMPLES: dict[str, list[Record]] = {
         dict(chat("k", *MESSAGES, outcome={"reward": 1}, tools=[{"name": "f"}], started_at="2026-01-01"))
     ],
     "openai-tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+    "opencode": [
+        {"id": "s", "projectID": "p", "directory": "/w/p", "time": {"created": 1730000000000}},
+        {"id": "m", "sessionID": "s", "role": "user", "time": {"created": 1730000001000}},
+        {"id": "1", "messageID": "m", "type": "text", "text": "go"},
+        {
+            "id": "2",
+            "messageID": "m",
+            "type": "tool",
+            "callID": "c",
+            "tool": "f",
+            "state": {"input": {}, "output": "x"},
+        },
+    ],
     "pi": [
         {"type": "session", "id": "s", "cwd": "/w/p"},
         {"type": "message", "id": "1", "message": {"role": "user", "content": TEXT}},

@@ -307,7 +307,7 @@ def test_recorded_trajectories_and_evaluations(folder: str, sessions: int, calls
     assert len({session.page_id for session in reading.sessions}) == sessions
 
 
-def test_traces_of_nineteen_frameworks_are_read_from_langfuse() -> None:
+def test_traces_of_many_frameworks_are_read_from_langfuse() -> None:
     reading = read(data_folder("otel-langfuse-framework-traces") / "framework_traces.tar.gz")
     assert len(reading.sessions) == 20
     called = [asked.tool for session in reading.sessions for asked, _ in session.exchanges()]
