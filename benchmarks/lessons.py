@@ -8,6 +8,7 @@ have a recorded recovery; the share over all left-out failures is in the detail.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import math
 import random
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 
 from benchmarks.data import recorded
 from benchmarks.decoys import DECOYS
+from benchmarks.lessons_verdicts import READ
 from benchmarks.result import progress
 from instar.engine.compiler.comparison import Operation
 from instar.engine.compiler.compiler import Compiler
@@ -256,4 +258,38 @@ def figures(quick: bool = False) -> tuple[dict[str, float], dict[str, object]]:
     """Every figure of this module with its detail, for the compiler's benchmark."""
     results, detail = failures(quick)
     found, how = retrieval(quick)
-    return {**results, **found}, {"failures": detail, "retrieval": how, "annotated_steps": annotated_steps()}
+    return {**results, **found}, {
+        "failures": detail,
+        "retrieval": how,
+        "annotated_steps": annotated_steps(),
+        "lessons_read": lessons_read(quick),
+    }
+
+
+def lessons_read(quick: bool = False) -> dict[str, object]:
+    """Every distinct lesson of the recorded sets and of their halves, against what a person who read it said.
+
+    `right` of `read` is the precision; lessons that nobody has read yet are counted and listed, never assumed right.
+    """
+    sets = [
+        sessions_of("tau-bench"),
+        sessions_of("agentrx"),
+        sessions_of("claude-code"),
+        sessions_of("general-agentbench"),
+    ]
+    told: dict[str, str] = {}
+    for sessions in sets:
+        parts = [sessions, *(half for seed in range(1 if quick else 5) for half in halves(sessions, seed))]
+        for part in parts:
+            for cluster in clusters(part):
+                for advice in cluster.advice:
+                    text = f"{cluster.operation}: {cluster.signature}: {advice.change.advice()}"
+                    told[hashlib.sha256(text.encode()).hexdigest()[:12]] = text
+    read = {digest: READ[digest] for digest in told if digest in READ}
+    return {
+        "lessons": len(told),
+        "read": len(read),
+        "right": sum(read.values()),
+        "wrong": sorted(told[digest][:160] for digest, right in read.items() if not right),
+        "unread": {digest: text[:160] for digest, text in sorted(told.items()) if digest not in READ},
+    }
