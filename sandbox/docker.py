@@ -7,7 +7,6 @@ engine must run on this machine. When this process goes, the launcher inside goe
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -40,6 +39,7 @@ from instar.sandbox.watch import Ends, Stuck, Watch
 
 CHANNELS: Final = f"{jobs.INSIDE}/channels"
 START_SECONDS: Final = 60.0
+FOLDERS: Final = "instar-job-"
 ENGINE_SECONDS: Final = 30.0
 REMOVE_SECONDS: Final = 20.0
 SAID_CHARACTERS: Final = 500
@@ -97,6 +97,7 @@ class Docker:
         return self._run(job, command)
 
     def _observe(self) -> Isolation:
+        _sweep()
         job = Job({}, ("python", "-c", PROBE))
         outside: list[Outside] = []
         answer = self._run(job, jobs.checked(job), lambda pid: outside.append(seen_from_outside(pid)))
@@ -116,26 +117,24 @@ class Docker:
         return Isolation(NAME, (f"own {', '.join(APART)} namespaces", "files of an image", *held, account))
 
     def _run(self, job: Job, command: jobs.Command, before_orders: Callable[[int], None] | None = None) -> JobResult:
-        with ExitStack() as stack:
-            folder = stack.enter_context(_folder(job))
-            client = stack.enter_context(closing(connect(ENGINE_SECONDS)))
-            try:
+        try:
+            with ExitStack() as stack:
+                folder = stack.enter_context(_folder(job))
+                client = stack.enter_context(closing(connect(ENGINE_SECONDS)))
                 run = _Container(client, self._image, Placement(job, command, None), folder, stack)
-            except UNREACHABLE as error:
-                raise _explained(error, self._image) from error
-            watch = Watch(run.ends, job.limits, run.kill)
-            stack.callback(watch.close)
-            try:
+                watch = Watch(run.ends, job.limits, run.kill)
+                stack.callback(watch.close)
                 if not watch.until_ready(START_SECONDS):
                     raise SandboxFailed(NAME, "the launcher did not start")
                 if before_orders is not None:
                     before_orders(run.process_id())
                 seen = watch.run(jobs.orders(job.limits, variables=[*_environment(job)]))
-            except Stuck as stuck:
-                raise SandboxFailed(NAME, str(stuck)) from stuck
-            except UNREACHABLE as error:
-                raise SandboxFailed(NAME, f"the engine went away: {error}") from error
-            return result(NAME, job, seen, run.ends.conversation)
+                return result(NAME, job, seen, run.ends.conversation)
+        except docker.errors.ImageNotFound as error:
+            reason = f"there is no image {self._image!r}"
+            raise SandboxUnavailable(NAME, reason, "Build it with `instar sandbox build`.") from error
+        except (Stuck, OSError, *UNREACHABLE) as error:  # the engine went away, the disk is full, …
+            raise SandboxFailed(NAME, str(error)) from error
 
 
 class _Container:
@@ -262,7 +261,7 @@ def _account() -> str:
 @contextmanager
 def _folder(job: Job) -> Iterator[Path]:
     """The job's files and programs on this machine, readable for its account, and gone afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="instar-job-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDERS}{os.getpid()}-"))
     try:
         folder.chmod(0o711)
         (folder / "work").mkdir()
@@ -276,13 +275,15 @@ def _folder(job: Job) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
+def _sweep() -> None:
+    """Remove the folders of processes of this account that were killed while a job ran."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDERS}*-*"):
+        owner = folder.name.removeprefix(FOLDERS).partition("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists() and folder.lstat().st_uid == os.geteuid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     path.chmod(0o444)
-
-
-def _explained(error: Exception, image: str) -> SandboxUnavailable | SandboxFailed:
-    if isinstance(error, docker.errors.ImageNotFound):
-        return SandboxUnavailable(NAME, f"there is no image {image!r}", "Build it with `instar sandbox build`.")
-    return SandboxFailed(NAME, f"the engine refused: {json.dumps(str(error))}")

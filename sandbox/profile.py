@@ -13,8 +13,8 @@ from instar.sandbox.syscalls import ABSENT, ALLOWED
 
 ENGINE: Final = ("capget", "capset", "chown", "fchown", "setgid", "setgroups", "setresgid", "setresuid", "setuid")
 """What the engine calls between loading the profile and starting the launcher."""
-ENGINE_PRCTL: Final = (4, 8, 23, 24, 38, 47)
-"""The same, by prctl: dumpable, capabilities, no new privileges."""
+ENGINE_PRCTL: Final = (8, 23, 24, 38, 47)
+"""The same, by prctl: capabilities, no new privileges."""
 
 
 def profile(machine: str = "") -> str:

@@ -29,6 +29,7 @@ CLONE_NEW: Final = 0x7E020080
 AF_UNIX: Final = 1
 PRCTL: Final = {
     "PR_GET_DUMPABLE": 3,
+    "PR_SET_DUMPABLE": 4,
     "PR_SET_NAME": 15,
     "PR_GET_NAME": 16,
     "PR_SET_SECCOMP": 22,

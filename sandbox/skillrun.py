@@ -22,6 +22,7 @@ from instar.sandbox.protocol import (
     Returned,
     Sandbox,
 )
+from instar.skills.package import runtime_files
 
 SCRIPT: Final = f"{WORK}/scripts/skill.py"
 
@@ -62,11 +63,14 @@ def run_skill(
 ) -> SkillRun:
     """Run the skill in `files` once. The arguments take the place of the broker's opening.
 
+    The package's tests are left out, whoever runs it: their cases hold answers, and a skill that could look for them
+    could tell a gate from its use.
+
     Raises:
         InvalidJob, SandboxUnavailable, SandboxFailed: as `Sandbox.run`.
     """
     job = Job(
-        files=files,
+        files=runtime_files(files),
         argv=("python", RUNNER, SCRIPT),
         limits=limits,
         broker=replace(broker, opening=arguments),

@@ -11,18 +11,19 @@ It says `ready` on CONTROL and reads orders, one per line, up to an empty line: 
 The child gives up what the job must not have, and becomes the job. The parent, process 1 of its namespace, waits for
 either of two: the end of the job, which it reports as `exit CODE`, `signal NUMBER`, `cpu` or `memory`; or the end of
 CONTROL, which means that the trusted side is gone. In both cases it exits, and the kernel ends whatever is left in
-the namespace. The job cannot reach CONTROL, and no signal of the job reaches process 1.
+the namespace. The job cannot reach CONTROL, look into process 1, or send it a signal that counts.
 """
 
 # ruff: noqa: PLC0415, PTH123, S102 — every import costs start-up time, and running the given code is the purpose.
 
 import _signal  # type: ignore[import-not-found]
+import ctypes
 import os
 import resource
 import select
 import sys
 
-PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+PR_SET_DUMPABLE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 4, 22, 2
 NO_ORDERS, NOT_SEALED = 121, 122
 MEMORY = b"m"
 ROUNDING_SECONDS = 0.2
@@ -69,16 +70,24 @@ def keep_only(descriptors: list[int]) -> None:
             os.closerange(low + 1, high)
 
 
-def seal(program: bytes) -> None:
-    """Load a seccomp program for the rest of this process's life."""
-    import ctypes
+def shield(library: ctypes.CDLL) -> None:
+    """Let no process of the same account look into this one, or into those that it starts."""
+    if library.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        os._exit(NOT_SEALED)
+
+
+def seal(library: ctypes.CDLL, given: list[list[str]]) -> None:
+    """Load the ordered seccomp programs for the rest of this process's life."""
 
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
-    loaded = Program(len(program) // 8, program)
-    if ctypes.CDLL(None).prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(loaded), 0, 0) != 0:
-        os._exit(NOT_SEALED)
+    for verb, *words in given:
+        if verb == "seal":
+            program = bytes.fromhex(words[0])
+            loaded = Program(len(program) // 8, program)
+            if library.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(loaded), 0, 0) != 0:
+                os._exit(NOT_SEALED)
 
 
 def confine(given: list[list[str]], keep: list[int]) -> None:
@@ -90,9 +99,6 @@ def confine(given: list[list[str]], keep: list[int]) -> None:
     for verb, *words in given:
         if verb == "limit":
             resource.setrlimit(int(words[0]), (int(words[1]), int(words[1])))
-    for verb, *words in given:
-        if verb == "seal":
-            seal(bytes.fromhex(words[0]))
 
 
 def become(target: list[str]) -> None:
@@ -167,14 +173,18 @@ def launch() -> None:
         control = int(sys.argv[1])
     target = sys.argv[2:]
     given = orders(control)
+    library = ctypes.CDLL(None)
+    shield(library)
     report, reporting = os.pipe()
     # The kernel keeps from process 1 every signal it has no handler for; Python has one for the interrupt.
     interrupt = _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     job = os.fork()
     if job != 0:
+        seal(library, given)
         stand_by(control, job, report, held, processor_seconds(given))
     _signal.signal(_signal.SIGINT, interrupt)
     confine(given, [reporting, *kept])
+    seal(library, given)
     try:
         become(target)
     except MemoryError:

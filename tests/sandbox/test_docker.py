@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +76,8 @@ def test_a_container_dies_with_the_process_that_started_it(docker):
         time.sleep(0.5)
         parent.kill()
     _wait_for(lambda: _containers() == [])
+    Docker().probe()
+    assert not list(Path(tempfile.gettempdir()).glob(f"instar-job-{parent.pid}-*"))
 
 
 def test_a_container_removed_from_outside_is_no_result_of_the_job(docker):
