@@ -18,7 +18,7 @@ from instar.engine.importers.jsontext import mapping, sequence, text_field
 from instar.engine.importers.records import MIB, ImportLimits, Skipped
 from instar.engine.importers.splitting import read_values
 from instar.engine.importers.streams import READ_ERRORS, Member, members
-from instar.engine.importers.values import Problem
+from instar.engine.importers.values import Problem, Value
 from instar.engine.importers.walk import Found
 from instar.engine.session import Outcome, ToolSchema
 
@@ -30,6 +30,7 @@ _HEADERS = ("header.json", "_journal/start.json")
 _SESSION_ID = re.compile(rb'"sessionId":\s?"([^"\\]{1,128})"')
 _OVERLAP = 256
 SUBAGENTS = "subagents"
+SUMMARY_MARK = "chat_format_version"
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ class Companions:
     parts: Counter[str] = field(default_factory=Counter)
     """In how many files each recorded session id occurs."""
 
+    summaries: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
+    """What a file beside a chat history says about its session, by folder."""
     evaluations: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
     """What an archive of samples says about the evaluation as a whole, by archive."""
 
@@ -95,6 +98,10 @@ def _look_at(member: Member, companions: Companions, limits: ImportLimits) -> No
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if member.lies_in(EVALUATIONS):
         _evaluation(member, companions, limits)
+    elif start == b"{" and SUMMARY_MARK.encode() in head:
+        for value in read_values(member.stream, limits):
+            if isinstance(value, Value):
+                companions.summaries[member.folder] = mapping(value.json)
     elif member.inside in _HEADERS and start == b"{":
         _header(member, companions, limits)
     elif start == b"[" and b'"role"' not in head and any(word in head for word in _SCHEMA_WORDS):

@@ -15,9 +15,9 @@ class ImportLimits:
     """Bounds that hold for every source; what exceeds one is skipped by name, never cut silently.
 
     `value_bytes` bounds one JSON value (a line of JSON Lines, an element of an array, a whole document), and with it
-    the memory that reading takes: about ten times as much. `session_bytes` bounds one session where it is spread over
-    the lines of a log. `expanded_bytes` bounds what one named file may hold once decompressed. `depth` bounds the
-    nesting of tool arguments and results.
+    the memory that reading takes: some six times as much for text, thirty times for content made to hurt (500 MB at
+    the default). `session_bytes` bounds one session where it is spread over the lines of a log. `expanded_bytes`
+    bounds what one named file may hold once decompressed. `depth` bounds the nesting of tool arguments and results.
     """
 
     value_bytes: int = 16 * MIB

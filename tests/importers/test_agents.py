@@ -384,6 +384,15 @@ def test_a_log_that_grows_stays_the_same_session(write: Write, name: str) -> Non
     assert len(sessions[0].steps) < len(sessions[1].steps)
 
 
+def test_grok_takes_id_folder_and_origin_from_the_summary_beside_the_history(write: Write, tmp_path: Path) -> None:
+    write("a/chat_history.jsonl", as_lines(SAMPLES["grok"]))
+    info = {"id": "s1", "cwd": "/w/shop"}
+    write("a/summary.json", {"info": info, "chat_format_version": 1, "session_kind": "subagent"})
+    reading = read(tmp_path)
+    assert (reading.only.key, reading.only.project, reading.only.origin) == ("s1", "shop", Origin.SUBAGENT)
+    assert reading.skipped == []
+
+
 FIXTURES = [
     ("antigravity/cli_small.jsonl", "antigravity", 1, 2),
     ("codex/small.jsonl", "codex", 1, 8),
@@ -431,7 +440,8 @@ def test_no_scrubbed_file_is_lost_in_silence(fixtures: Path) -> None:
     told_of = {one.source for one in [*reading.imported, *reading.skipped]}
     files = {path for path in fixtures.rglob("*") if path.is_file()}
     kept = {path for path in files if "opencode" in path.parts and "session" not in path.parts}
-    assert told_of | kept == files  # a session of OpenCode is told of by the file that opens it
+    kept |= {path for path in files if path.name == "summary.json" and "grok" in path.parts}
+    assert told_of | kept == files  # a session is told of by the file that opens it
     assert len({session.page_id for session in reading.sessions}) >= len(reading.sessions) - 1
 
 
