@@ -172,6 +172,8 @@ class Plan(BaseModel):
 
     parameters: list[PlanParameter]
     nodes: list[PlanNode] = Field(min_length=1)
+    limit: str = ""
+    """Name of the integer parameter that bounds every loop over a result; empty where there is none."""
     firing: FiringRule | None = None
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from instar.engine.compiler.effects import Effect
-from instar.engine.compiler.errors import CallFailed, NothingGiven, Unrecorded, ValueAbsent
+from instar.engine.compiler.errors import CallFailed, CompilerError, NothingGiven, Unrecorded, ValueAbsent
 from instar.engine.compiler.index import Event, trace
 from instar.engine.compiler.replay import Program
 from instar.engine.compiler.uses import Answers, batch_node, entries, error_text, replays
@@ -20,6 +21,8 @@ from instar.engine.session import Session
 from instar.skills.cases import Case, RecordedCall
 
 MAX_SESSIONS = 1_500
+MAX_BOUNDED = 2
+"""Cases that are repeated with bounded loops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ def cases_for(plan: Plan, sessions: Sequence[Session], effects: Mapping[str, Eff
 
     Sessions are taken in the order of their page ids, which are hashes, and at most `MAX_SESSIONS` of them. Equal
     cases of one task are kept once. A recorded error is part of a case like any answer: the plan then hands back the
-    rest, or ends with it.
+    rest, or ends with it. The first few uses whose loops run over more than one item are cases once more with the
+    loops bounded to one.
     """
     cases: list[TaskCase] = []
     seen: set[str] = set()
@@ -44,18 +48,34 @@ def cases_for(plan: Plan, sessions: Sequence[Session], effects: Mapping[str, Eff
     batch = batch_node(plan)
     tools = {node.tool for node in ([batch] if batch else entries(plan))}
     chosen = [s for s in sessions if any(call.tool in tools for call, _ in s.exchanges())]
+    bounded = 0
     for session in sorted(chosen, key=lambda s: s.page_id)[:MAX_SESSIONS]:
         found = trace(session, effects, window=0)
         for _, arguments, known in replays(program, found):
-            made = _case(program, session, arguments, known)
-            if made is None:
-                continue
-            key = canonical([session.task, made[0].arguments, [call.model_dump() for call in made[0].calls]])
-            if key not in seen:
-                seen.add(key)
-                case = made[0].model_copy(update={"name": case_name(session.task, len(cases))})
-                cases.append(TaskCase(session.task, case, made[1]))
+            made = [_case(program, session, arguments, known)]
+            shorter = _bounded(program, made[0][0], known) if made[0] and bounded < MAX_BOUNDED else None
+            if shorter:
+                bounded += 1
+                made.append(_case(program, session, shorter, known))
+            for case, evidence in filter(None, made):
+                key = canonical([session.task, case.arguments, [call.model_dump() for call in case.calls]])
+                if key not in seen:
+                    seen.add(key)
+                    named = case.model_copy(update={"name": case_name(session.task, len(cases))})
+                    cases.append(TaskCase(session.task, named, evidence))
     return cases
+
+
+def _bounded(program: Program, case: Case, known: Answers) -> dict[str, JsonValue] | None:
+    """Return the arguments of a case with every loop bounded to its first item, or None where that cuts nothing."""
+    if not program.plan.limit or case.raises is not None:
+        return None
+    arguments: dict[str, JsonValue] = case.arguments | {program.plan.limit: 1}
+    with suppress(CompilerError):
+        errors = program.run(arguments, known).get("errors")
+        if isinstance(errors, list) and any(isinstance(e, dict) and e["arguments"] == {} for e in errors):
+            return arguments
+    return None
 
 
 def _case(

@@ -23,10 +23,12 @@ from instar.engine.compiler.plans import (
     axes_of,
     blocks,
     defaults,
+    limited,
     needed,
     recovers,
     references,
 )
+from instar.engine.compiler.snippets import SNIPPETS
 from instar.engine.compiler.values import KEYS, LOOPS, VALUES
 from instar.engine.documents import (
     Binding,
@@ -52,35 +54,6 @@ TYPES = {
 }
 """JSON Schema types as annotations; anything else is not annotated."""
 
-PICK = '''\
-def _pick(value, *steps):
-    """Return the part that the steps lead to, or None where they lead nowhere."""
-    try:
-        for step in steps:
-            value = value[step]
-    except (KeyError, IndexError, TypeError):
-        return None
-    return value
-'''
-
-EACH = '''\
-def _each(value, kind):
-    """Return the items of a list, or nothing where there is no such list."""
-    return value if isinstance(value, kind) else kind()
-'''
-
-GIVEN = '''\
-def _given(arguments):
-    """Leave out what was not given."""
-    return {name: value for name, value in arguments.items() if value is not None}
-'''
-
-FIRST = '''\
-def _first(*values):
-    """Return the first value that is there, or None."""
-    return next((value for value in values if value is not None), None)
-'''
-
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
@@ -101,7 +74,7 @@ def emit(plan: Plan, *, title: str = "", file: str = "scripts/skill.py") -> Emit
     writer = _Writer(plan)
     writer.body()
     head = [f'"""{prose(title) or "Calls tools and returns what they answer"}."""', ""]
-    for name, text in (("_pick", PICK), ("_each", EACH), ("_given", GIVEN), ("_first", FIRST)):
+    for name, text in SNIPPETS.items():
         if any(f"{name}(" in line for line in writer.lines):
             head += ["", *text.splitlines(), ""]
     head += ["", *_signature(plan), *_docstring(plan)]
@@ -225,7 +198,11 @@ class _Writer:
             lenient = all(node.optional for node in inner.all_nodes())
             over = self.iterated(inner.axis, lenient=lenient)
             self.items[inner.axis] = variable
-            self.span(first_node, [f"{indent}for {variable} in {over}:"])
+            line = [f"{indent}for {variable} in {over}:"]
+            if limited(self.plan, inner.axis):
+                passed = [over, self.plan.limit, text_literal(first_node.tool), "errors"]
+                line = call(indent, f"for {variable} in _limited", passed, ":")
+            self.span(first_node, line)
             self.block(inner, indent + INDENT)
 
     def iterated(self, axis: Axis, *, lenient: bool) -> str:

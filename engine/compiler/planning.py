@@ -24,6 +24,9 @@ from instar.engine.documents import (
     Support,
 )
 
+MAX_ITEMS = 50
+"""The default bound of a loop."""
+
 Way = tuple[Tree, Growth]
 """A tree whose root leads to the root of another tree, and the follow-up that is that root."""
 
@@ -72,7 +75,13 @@ class _Planner:
             first = first.model_copy(update={"arguments": {argument: either}, "optional": False})
         nodes.append(first)
         nodes += [self.node(growth, by_argument) for growth in self.tree.growths]
-        return Plan(parameters=list(self.parameters.found.values()), nodes=nodes)
+        limit = ""
+        if any(growth.looped for growth in self.tree.growths):
+            schema: dict[str, JsonValue] = {"type": "integer", "minimum": 1, "default": MAX_ITEMS}
+            said = "How many items of a list are followed at most; the others are reported as left out."
+            name = unique("max_items", self.parameters.taken, "limit")
+            limit = self.parameters.put(name, schema, said, [MAX_ITEMS], optional=False)
+        return Plan(parameters=list(self.parameters.found.values()), nodes=nodes, limit=limit)
 
     def root(self, tree: Tree, name: str, *, optional: bool) -> PlanNode:
         given = [firing.events[firing.root].arguments for firing in tree.firings]

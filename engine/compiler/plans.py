@@ -90,6 +90,8 @@ def axes_of(plan: Plan) -> dict[str, tuple[Axis, ...]]:
             raise PlanError(plan.nodes[0].name, f"parameter {name!r} cannot be a variable")
     if len(parameters) != len(plan.parameters):
         raise PlanError(plan.nodes[0].name, "two parameters share a name")
+    if plan.limit and plan.limit not in parameters:
+        raise PlanError(plan.nodes[0].name, "the limit is no parameter")
     axes: dict[str, tuple[Axis, ...]] = {}
     optional: set[str] = set()
     for node in plan.nodes:
@@ -147,6 +149,11 @@ def blocks(plan: Plan) -> Block:
                 known[prefix[:-1]].inner.append(known[prefix])
         known[axes[node.name]].nodes.append(node)
     return outermost
+
+
+def limited(plan: Plan, axis: Axis) -> bool:
+    """Whether a loop is bounded: those over results are, those over a list that is given are not."""
+    return bool(plan.limit) and axis.source[0] == "node"
 
 
 def recovers(plan: Plan) -> bool:

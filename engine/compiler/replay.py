@@ -8,6 +8,7 @@ What both promise:
 - A required node passes on what it is given; a parameter that was left out is left out of the call.
 - A failed call of a required node outside loops ends the run with its error. Inside a loop it ends this item; of an
   optional node it only leaves the node out. Both are reported under "errors".
+- A loop over a result takes no more items than the plan's limit, and reports under "errors" how many it left out.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from instar.engine.compiler.errors import CallFailed, NothingGiven, PlanError, ValueAbsent
-from instar.engine.compiler.plans import Axis, Block, axes_of, blocks, defaults, needed, recovers
+from instar.engine.compiler.plans import Axis, Block, axes_of, blocks, defaults, limited, needed, recovers
 from instar.engine.compiler.values import LOOPS, VALUES, Missing, elements, step_into
 from instar.engine.documents import Binding, FromConstant, FromEither, FromParameter, FromResult, Plan, PlanNode
 
@@ -98,6 +99,18 @@ class _Run:
                     continue
 
     def iterate(self, axis: Axis, block: Block) -> list[JsonValue]:
+        items = self.elements(axis, block)
+        if not limited(self.program.plan, axis):
+            return items
+        limit = self.given[self.program.plan.limit]
+        if not isinstance(limit, int):
+            raise PlanError(next(block.all_nodes()).name, "the limit is no number")
+        if len(items) > limit:
+            tool = next(block.all_nodes()).tool
+            self.errors.append({"tool": tool, "arguments": {}, "error": f"{len(items) - limit} items left out"})
+        return items[:limit]
+
+    def elements(self, axis: Axis, block: Block) -> list[JsonValue]:
         required = [node.name for node in block.all_nodes() if not node.optional]
         try:
             value = self.value(axis.source, axis.path[:-1])

@@ -95,6 +95,7 @@ def plans(draw: st.DrawFn) -> Plan:
         PlanParameter(name="first", json_schema={"type": "string"}, description="given"),
         PlanParameter(name="second", json_schema={"type": "string", "default": None}, description="may be given"),
         PlanParameter(name="several", json_schema={"type": "array"}, description="a list"),
+        PlanParameter(name="max_items", json_schema={"type": "integer", "default": 2}, description="a bound"),
         PlanParameter(name="with_more", json_schema={"type": "boolean", "default": False}, description="a switch"),
     ]
     nodes: list[PlanNode] = []
@@ -125,7 +126,7 @@ def plans(draw: st.DrawFn) -> Plan:
             break
     if not nodes:
         nodes.append(node.model_copy(update={"arguments": {"id": FromParameter(name="first")}}))
-    return Plan(parameters=parameters, nodes=nodes)
+    return Plan(parameters=parameters, nodes=nodes, limit=draw(st.sampled_from(["", "max_items"])))
 
 
 @st.composite
