@@ -13,6 +13,7 @@ BENCHMARKS: dict[str, str] = {
     "compile": "benchmarks.compile",
     "pipeline": "benchmarks.pipeline",
     "sandbox": "benchmarks.sandbox",
+    "store": "benchmarks.store",
 }
 """Short name to dotted path of the module."""
 

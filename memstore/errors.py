@@ -161,7 +161,7 @@ class StoreTooNew(StoreUnavailable):
 class StoreFailed(StoreUnavailable):
     """The database failed in a way that none of the others describes."""
 
-    remedy = "nothing was written; look at the database and try again"
+    remedy = "look at the database and try again; a batch with a key is never written twice"
 
 
 def rejected(batch: str, rejections: list[Rejection]) -> Rejected:

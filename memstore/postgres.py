@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
@@ -21,8 +21,9 @@ from instar.memstore.errors import (
     StoreUnavailable,
 )
 from instar.memstore.migrations import migrate
+from instar.memstore.pages import Page
 from instar.memstore.sql import SqlTransaction, check_pages
-from instar.memstore.writes import JournalEntry
+from instar.memstore.writes import BatchRecord, JournalEntry
 
 _RACED = frozenset({"40001", "40P01", "23505"})
 """Serialization failure, deadlock, and two who insert the same key."""
@@ -39,6 +40,11 @@ _BY_STATE: dict[str, type[StoreUnavailable]] = {
 _MIGRATING, _WRITING = 7_469_001, 7_469_002
 """Numbers of advisory locks."""
 _BOTH = {"a": _WRITING}
+_SHARE = text(f"SELECT pg_advisory_xact_lock_shared({_WRITING})")
+_SEQS_AND_SHARE = text(
+    f"SELECT nextval('{schema.PAGE_SEQ}'), pg_advisory_xact_lock_shared({_WRITING}) "  # noqa: S608  (constants)
+    "FROM generate_series(1, :n)"
+)
 
 
 class PostgresBackend:
@@ -55,6 +61,7 @@ class PostgresBackend:
             raise InvalidRequest("not the address of a PostgreSQL database") from error
         self._location = url.render_as_string(hide_password=True)
         self._engine = _engine(url, busy_timeout)
+        self._settled = self._engine.execution_options(isolation_level="READ COMMITTED")
         try:
             with self._translated(), self._engine.begin() as connection:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:a)"), {"a": _MIGRATING})
@@ -66,19 +73,14 @@ class PostgresBackend:
     @contextmanager
     def read(self) -> Iterator[SqlTransaction]:
         """A snapshot."""
-        with self._translated(), self._engine.connect() as connection:
-            snapshot = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            with snapshot.begin():
-                yield _Transaction(snapshot, self._engine)
+        with self._translated(), self._engine.begin() as snapshot:
+            yield _Transaction(snapshot, self._settled)
 
     @contextmanager
     def write(self) -> Iterator[SqlTransaction]:
         """A snapshot that may be changed; raises `Raced` when somebody else changed the same."""
-        with self._translated(), self._engine.connect() as connection:
-            snapshot = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=False)
-            with snapshot.begin():
-                snapshot.execute(text("SELECT pg_advisory_xact_lock_shared(:a)"), _BOTH)
-                yield _Transaction(snapshot, self._engine)
+        with self._translated(), self._engine.begin() as snapshot:
+            yield _Transaction(snapshot, self._settled)
 
     def check(self) -> list[str]:
         """Pages without their last version, and versions whose bytes do not match their hash."""
@@ -104,20 +106,44 @@ class PostgresBackend:
 class _Transaction(SqlTransaction):
     """Reads the two logs on a connection of its own, when nobody is about to add to them."""
 
-    def __init__(self, connection: Connection, engine: Engine) -> None:
-        super().__init__(connection, _next_seqs)
-        self._engine = engine
+    def __init__(self, connection: Connection, settled: Engine) -> None:
+        super().__init__(connection, self._next_seqs_with_lock)
+        self._engine = settled
+        self._locked = False
+
+    def put(self, pages: Sequence[Page], batch: str) -> None:
+        if not any(page.seq == 0 for page in pages):
+            self._lock()
+        super().put(pages, batch)
+
+    def hide(self, ids: Collection[str], hidden: bool) -> None:
+        self._lock()
+        super().hide(ids, hidden)
+
+    def log(self, entries: Sequence[JournalEntry], batch: BatchRecord | None = None) -> None:
+        self._lock()
+        super().log(entries, batch)
 
     def journal(self, query: LogQuery) -> list[JournalEntry]:
-        with self._settled() as connection:
-            return SqlTransaction(connection, _next_seqs).journal(query)
+        with self._alone() as connection:
+            return SqlTransaction(connection, _no_seqs).journal(query)
 
     def outbox(self, since: int, limit: int) -> list[OutboxRow]:
-        with self._settled() as connection:
-            return SqlTransaction(connection, _next_seqs).outbox(since, limit)
+        with self._alone() as connection:
+            return SqlTransaction(connection, _no_seqs).outbox(since, limit)
+
+    def _lock(self) -> None:
+        """Before the first number of a log is taken, until the end of the transaction."""
+        if not self._locked:
+            self._connection.execute(_SHARE)
+            self._locked = True
+
+    def _next_seqs_with_lock(self, connection: Connection, count: int) -> Sequence[int]:
+        self._locked = True
+        return sorted(row[0] for row in connection.execute(_SEQS_AND_SHARE, {"n": count}))
 
     @contextmanager
-    def _settled(self) -> Iterator[Connection]:
+    def _alone(self) -> Iterator[Connection]:
         with self._engine.begin() as connection:
             connection.execute(text("SELECT pg_advisory_xact_lock(:a)"), _BOTH)
             yield connection
@@ -127,13 +153,12 @@ def _engine(url: URL, busy_timeout: float) -> Engine:
     wait = int(busy_timeout * 1000)
     return create_engine(
         url,
+        isolation_level="REPEATABLE READ",
         pool_size=4,
         max_overflow=28,
-        pool_pre_ping=True,
         connect_args={"options": f"-c lock_timeout={wait} -c timezone=UTC", "connect_timeout": 10},
     )
 
 
-def _next_seqs(connection: Connection, count: int) -> Sequence[int]:
-    statement = text(f"SELECT nextval('{schema.PAGE_SEQ}') FROM generate_series(1, :n)")  # noqa: S608  (a constant)
-    return sorted(connection.scalars(statement, {"n": count}))
+def _no_seqs(connection: Connection, count: int) -> Sequence[int]:
+    raise NotImplementedError  # a connection that only reads

@@ -39,6 +39,14 @@ _PAGE = select(
     *(column for column in schema.versions.c if column.name not in ("page", "batch")),
 ).join(schema.versions, _VERSION.page == _HEAD.seq)
 _LAST = _PAGE.where(_VERSION.version == _HEAD.version)
+# Made once: building a statement costs more than running it.
+_IDS_GIVEN = _HEAD.id.in_(bindparam("ids", expanding=True))
+_SCOPES = select(_HEAD.id, _HEAD.scope).where(_IDS_GIVEN)
+_HEADS = _LAST.where(_IDS_GIVEN)
+_VERSIONS = _PAGE.where(_HEAD.id == bindparam("of")).order_by(_VERSION.version)
+_ONE_VERSION = _VERSIONS.where(_VERSION.version == bindparam("number"))
+_INSERT = {table.name: table.insert() for table in schema.metadata.tables.values()}
+_ADVANCE = schema.pages.update().where(_HEAD.seq == bindparam("of"), _HEAD.version == bindparam("before"))
 
 
 class SqlTransaction:
@@ -52,19 +60,17 @@ class SqlTransaction:
 
     def scopes(self, ids: Collection[str]) -> dict[str, str]:
         """The scope of each page that exists."""
-        statement = select(_HEAD.id, _HEAD.scope)
-        return {row.id: row.scope for part in _parts(ids) for row in self._all(statement.where(_HEAD.id.in_(part)))}
+        return {row.id: row.scope for part in _parts(ids) for row in self._all(_SCOPES, {"ids": part})}
 
     def heads(self, ids: Collection[str]) -> dict[str, Page]:
         """The last committed version of each page that exists."""
-        return {row.id: page_of(row) for part in _parts(ids) for row in self._all(_LAST.where(_HEAD.id.in_(part)))}
+        return {row.id: page_of(row) for part in _parts(ids) for row in self._all(_HEADS, {"ids": part})}
 
     def versions(self, page_id: str, number: int | None = None) -> list[Page]:
         """All versions, oldest first, or the one with this number."""
-        statement = _PAGE.where(_HEAD.id == page_id).order_by(_VERSION.version)
-        if number is not None:
-            statement = statement.where(_VERSION.version == number)
-        return [page_of(row) for row in self._all(statement)]
+        if number is None:
+            return [page_of(row) for row in self._all(_VERSIONS, {"of": page_id})]
+        return [page_of(row) for row in self._all(_ONE_VERSION, {"of": page_id, "number": number})]
 
     def scan(self, query: Query) -> list[Page]:
         """The matching pages in order of their sequence number."""
@@ -148,21 +154,20 @@ class SqlTransaction:
             reserved = self._next_seqs(self._connection, len(new))
             seqs = {page.id: seq for page, seq in zip(new, reserved, strict=True)}
             values = [head_values(page, seqs[page.id]) for page in new]
-            self._connection.execute(schema.pages.insert(), values)
+            self._connection.execute(_INSERT["pages"], values)
         for page in later:
             self._advance(page, seqs.get(page.id, page.seq))
         rows = [version_values(page, seqs.get(page.id, page.seq), batch) for page in pages]
         if rows:
-            self._connection.execute(schema.versions.insert(), rows)
+            self._connection.execute(_INSERT["versions"], rows)
         self._tag(new, later, seqs)
         self._announce([(page.id, page.version) for page in pages])
 
     def _advance(self, page: Page, seq: int) -> None:
         values = head_values(page, seq)
-        for fixed in ("seq", "id", "created_at", "kind", "type", "scope", "parent", "session"):
-            del values[fixed]
-        statement = schema.pages.update().where(_HEAD.seq == seq, _HEAD.version == page.version - 1)
-        if self._connection.execute(statement.values(values)).rowcount != 1:
+        changed = {name: values[name] for name in ("version", "state", "expires_at", "hidden")}
+        given = {"of": seq, "before": page.version - 1}
+        if self._connection.execute(_ADVANCE.values(changed), given).rowcount != 1:
             raise Raced
 
     def _tag(self, new: Sequence[Page], later: Sequence[Page], seqs: dict[str, int]) -> None:
@@ -172,7 +177,7 @@ class SqlTransaction:
             self._connection.execute(schema.tags.delete().where(_TAG.page == bindparam("of")), changed)
         rows = [{"page": seqs.get(page.id, page.seq), "tag": tag} for page in last.values() for tag in page.tags]
         if rows:
-            self._connection.execute(schema.tags.insert(), rows)
+            self._connection.execute(_INSERT["tags"], rows)
 
     def log(self, entries: Sequence[JournalEntry], batch: BatchRecord | None = None) -> None:
         """Append to the journal and remember the batch's key."""
@@ -185,14 +190,14 @@ class SqlTransaction:
                 "actor": batch.actor,
                 "at": to_micros(batch.at),
             }
-            self._connection.execute(schema.batches.insert(), [record])
+            self._connection.execute(_INSERT["batches"], [record])
         if entries:
-            self._connection.execute(schema.journal.insert(), [journal_values(entry) for entry in entries])
+            self._connection.execute(_INSERT["journal"], [journal_values(entry) for entry in entries])
 
     def record(self, faults: Sequence[Fault]) -> None:
         """Append to the list of faults."""
         if faults:
-            self._connection.execute(schema.faults.insert(), [fault_values(fault) for fault in faults])
+            self._connection.execute(_INSERT["faults"], [fault_values(fault) for fault in faults])
 
     def stage(self, entries: Sequence[Staged]) -> None:
         """Keep entries without effect."""
@@ -201,7 +206,7 @@ class SqlTransaction:
             for entry in entries
         ]
         if rows:
-            self._connection.execute(schema.staged.insert(), rows)
+            self._connection.execute(_INSERT["staged"], rows)
 
     def unstage(self, seqs: Collection[int]) -> None:
         """Forget staged entries."""
@@ -237,7 +242,7 @@ class SqlTransaction:
     def keep_trace(self, run: str, lines: Sequence[str]) -> None:
         """Append to the decision trace of a run."""
         if lines:
-            self._connection.execute(schema.traces.insert(), [{"run": run, "line": line} for line in lines])
+            self._connection.execute(_INSERT["traces"], [{"run": run, "line": line} for line in lines])
 
     def advance(self, consumer: str, through: int) -> None:
         """Remember how far a consumer has come."""
@@ -253,10 +258,10 @@ class SqlTransaction:
     def _announce(self, changed: Sequence[tuple[str, int]]) -> None:
         if changed:
             rows = [{"page": page_id, "version": version} for page_id, version in changed]
-            self._connection.execute(schema.outbox.insert(), rows)
+            self._connection.execute(_INSERT["outbox"], rows)
 
-    def _all(self, statement: Select[Any]) -> Sequence[Row[Any]]:
-        return self._connection.execute(statement).all()
+    def _all(self, statement: Select[Any], given: dict[str, Any] | None = None) -> Sequence[Row[Any]]:
+        return self._connection.execute(statement, given).all()
 
 
 def _parts(ids: Collection[str]) -> Iterator[list[str]]:

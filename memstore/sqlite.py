@@ -28,6 +28,7 @@ from instar.memstore.migrations import migrate
 from instar.memstore.sql import SqlTransaction, check_pages
 
 _WRITE = "instar_write"
+_LAST_SEQ = select(func.max(schema.pages.c.seq))
 _BY_CODE: dict[int, type[StoreUnavailable]] = {
     sqlite3.SQLITE_BUSY: StoreLocked,
     sqlite3.SQLITE_LOCKED: StoreLocked,
@@ -164,5 +165,5 @@ def _on_begin(connection: Connection) -> None:
 
 def _next_seqs(connection: Connection, count: int) -> range:
     # Nobody else writes while this transaction lasts.
-    first = int(connection.scalar(select(func.max(schema.pages.c.seq))) or 0) + 1
+    first = int(connection.scalar(_LAST_SEQ) or 0) + 1
     return range(first, first + count)

@@ -1,0 +1,134 @@
+"""`python -m benchmarks store`: the page store's contract, counted and timed beside others."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from benchmarks.errors import CannotLoad
+from benchmarks.result import Bar, Result, progress
+from benchmarks.store_commits import (
+    commits_per_second,
+    databases,
+    lost_after_kills,
+    lost_increments,
+    raw_commits_per_second,
+)
+from benchmarks.store_policies import POLICIES
+from benchmarks.store_recorded import BUDGETS as RECORDED_BUDGETS
+from benchmarks.store_recorded import sessions
+from benchmarks.store_simulator import Run, simulate
+from benchmarks.store_turns import measure_optimum, measure_turns
+from benchmarks.store_workloads import BUDGETS, Workload, families, tasks
+
+DESCRIPTION = "the page store: faults, optimum, time of a turn, commits, kills"
+BARS = {
+    "faults.synthetic": Bar(0, "equals"),
+    "faults.real": Bar(0, "equals"),
+    "tasks.completed_share": Bar(1, "equals"),
+    "optimum.mean": Bar(0.98, "at least"),
+    "optimum.worst": Bar(0.95, "at least"),
+    "turn50.speedup": Bar(4, "at least"),
+    "turn50.lowest_worth": Bar(1, "at least"),
+    "turn10k.speedup": Bar(20, "at least"),
+    "turn10k.lowest_worth": Bar(1, "at least"),
+    "commit.sqlite.raw_share": Bar(0.6, "at least"),
+    "commit.postgres.raw_share": Bar(0.6, "at least"),
+    "kills.sqlite.lost": Bar(0, "equals"),
+    "kills.postgres.lost": Bar(0, "equals"),
+    "increments.lost": Bar(0, "equals"),
+}
+_TASKS = 30
+
+
+def run(quick: bool) -> Result:
+    """Everything; `quick` with few seeds, sessions, commits and kills."""
+    results: dict[str, float] = {}
+    baselines: dict[str, float] = {}
+    detail: dict[str, object] = {}
+    _faults(quick, results, baselines, detail)
+    _turns(quick, results)
+    for kind in ("sqlite", "postgres"):
+        _database(kind, quick, results, detail)
+    lost = [results.pop(f"increments.{kind}.lost", 0.0) for kind in ("sqlite", "postgres")]
+    results["increments.lost"] = sum(lost)
+    return Result(results, detail, baselines)
+
+
+def _faults(quick: bool, results: dict[str, float], baselines: dict[str, float], detail: dict[str, object]) -> None:
+    progress("faults: synthetic sessions")
+    synthetic = [workload for seed in range(1 if quick else 5) for workload in families(seed)]
+    progress("faults: recorded sessions")
+    real = sessions(3 if quick else 12)
+    trials = tasks(_TASKS)
+    table: dict[str, object] = {}
+    for name in POLICIES:
+        made = _runs(name, synthetic, BUDGETS)
+        recorded = _runs(name, real, RECORDED_BUDGETS)
+        completed = [run.total + run.excused == 0 for run in _runs(name, trials, BUDGETS[:1])]
+        figures = {
+            "faults.synthetic": float(sum(run.total for run in made)),
+            "faults.real": float(sum(run.total for run in recorded)),
+            "tasks.completed_share": sum(completed) / len(completed),
+            "thrash": statistics.mean(run.thrash for run in made),
+        }
+        table[name] = {
+            **figures,
+            "faults per configuration": sum(run.total for run in made) / len(made),
+            "excused": sum(run.excused for run in (*made, *recorded)),
+            "feasible turns": sum(run.feasible for run in (*made, *recorded)),
+            "turns": sum(run.turns for run in (*made, *recorded)),
+        }
+        if name == "contract":
+            results.update(figures)
+        elif name in ("retrieval_only", "compaction_hybrid"):
+            results[f"faults.synthetic.{name}"] = figures["faults.synthetic"]
+        if name == "compaction_hybrid":
+            baselines.update(figures)
+    detail["policies"] = table
+    detail["recorded sessions"] = len(real)
+
+
+def _runs(name: str, workloads: Sequence[Workload], budgets: Sequence[int]) -> list[Run]:
+    return [
+        simulate(POLICIES[name](budget, workload), workload, budget) for workload in workloads for budget in budgets
+    ]
+
+
+def _turns(quick: bool, results: dict[str, float]) -> None:
+    progress("the exact optimum")
+    shares = measure_optimum(1 if quick else 3)
+    results |= {"optimum.mean": statistics.mean(shares), "optimum.worst": min(shares)}
+    for name, count, budget, turns in (("turn50", 50, 2_000, 1_000), ("turn10k", 10_000, 32_000, 40)):
+        progress(f"one turn at {count} pages")
+        measured = measure_turns(count, budget, turns // 4 if quick else turns)
+        results |= {
+            f"{name}.speedup": measured.speedup,
+            f"{name}.median_us": measured.median,
+            f"{name}.p95_us": measured.p95,
+            f"{name}.lowest_worth": measured.lowest_worth,
+        }
+
+
+def _database(kind: str, quick: bool, results: dict[str, float], detail: dict[str, object]) -> None:
+    each = 40 if quick else 400
+    try:
+        with databases(kind) as fresh:
+            shares: dict[str, object] = {}
+            for writers in (1, 8):
+                progress(f"{kind}: commits of {writers} writer(s)")
+                template = fresh()
+                ours = commits_per_second(template, writers, each)
+                # PostgreSQL has one database here: the rows are read from it before it is emptied.
+                raw = raw_commits_per_second(fresh, template, writers, each)
+                shares[f"{writers} writers"] = {"ours": ours, "raw": raw, "share": ours / raw}
+                share = min(ours / raw, results.get(f"commit.{kind}.raw_share", 1e9))
+                results[f"commit.{kind}.raw_share"] = share
+                results.setdefault(f"commit.{kind}.per_s", ours)
+            detail[f"commits {kind}"] = shares
+            progress(f"{kind}: increments of 8 processes")
+            results[f"increments.{kind}.lost"] = lost_increments(fresh(), 8, 20 if quick else 2_000)
+            progress(f"{kind}: kills")
+            results[f"kills.{kind}.lost"] = lost_after_kills(fresh(), 20 if quick else 1_000)
+    except CannotLoad as error:
+        detail[f"not measured: {kind}"] = str(error)
