@@ -6,6 +6,8 @@ with its counts, and is withdrawn when the attempts that followed it failed too 
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ from instar.engine.compiler.recoveries import OF_FORM, Failure, failures_of
 from instar.engine.compiler.shell import command_text
 from instar.engine.documents import Support
 from instar.engine.session import Session
+
+_FILE_TOOL = re.compile(r"(?i)(read|write|edit|view|file|glob|grep|notebook|list)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Cluster:
     advice: tuple[Advice, ...]
     withdrawn: tuple[Advice, ...]
     futile_repeats: int
-    """Unchanged repeats that failed again, where no repeat ever worked."""
+    """Calls that were repeated unchanged and failed again, where no repeat ever worked."""
 
     @property
     def support(self) -> Support:
@@ -87,15 +91,15 @@ class Cluster:
         return next((advice for advice in self.advice if advice.change.applies(arguments)), None)
 
     def lesson(self) -> str:
-        """The advice as one sentence with its counts; empty when there is none."""
-        if not self.advice:
-            return ""
+        """The advice as one sentence with its counts, and whether repeating ever helped; empty when there is none."""
         parts = [
             f"{advice.change.advice()} (got past it in {advice.worked} of {advice.tried} attempts)"
             for advice in self.advice
         ]
-        told = "; otherwise ".join(parts)
-        return f"{told[:1].upper()}{told[1:]}."
+        told = ["; otherwise ".join(parts)] if parts else []
+        if self.futile_repeats:
+            told.append(f"do not repeat it unchanged: all {self.futile_repeats} repeats failed")
+        return " ".join(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in told)
 
 
 def task_of(session: Session) -> tuple[str, str]:
@@ -129,8 +133,8 @@ def clusters(sessions: Iterable[Session], settings: LessonSettings = LessonSetti
 def _scope(failure: Failure) -> str:
     """A project's own tools are compared within the project; shells and file tools are the same everywhere."""
     call = failure.call
-    everywhere = command_text(call) is not None or {"path", "file_path"} & set(call.arguments)
-    return "" if everywhere else failure.session.project
+    files = bool({"path", "file_path"} & set(call.arguments)) and bool(_FILE_TOOL.search(call.tool))
+    return "" if files or command_text(call) is not None else failure.session.project
 
 
 def _cluster(
@@ -148,9 +152,15 @@ def _cluster(
     candidates = _candidates(recovered, tried, worked, settings)
     withdrawn = [advice for advice in candidates if advice.holds < settings.min_worked]
     chosen = _decision_list([a for a in candidates if a.holds >= settings.min_worked], recovered, signature, settings)
-    repeated = Change(ChangeKind.REPEATED)
-    futile = tried[repeated] if not worked[repeated] and tried[repeated] >= settings.min_repeats else 0
+    repeats = 0 if worked[Change(ChangeKind.REPEATED)] else _repeats(ordered)
+    futile = repeats if repeats >= settings.min_repeats else 0
     return Cluster(scope, operation, signature, ordered, chosen, tuple(withdrawn), futile)
+
+
+def _repeats(failures: Sequence[Failure]) -> int:
+    """Failures whose call had failed unchanged before in the same session."""
+    calls = [(failure.session.page_id, json.dumps(failure.call.arguments, sort_keys=True)) for failure in failures]
+    return len(calls) - len(set(calls))
 
 
 def _decision_list(

@@ -18,7 +18,17 @@ from instar.engine.compiler.settings import MiningSettings
 from instar.engine.compiler.shell import command_text
 from instar.engine.compiler.trends import Halves, Trend, contrasts
 from instar.engine.compiler.upkeep import upkeep
-from instar.engine.documents import Abstention, Catalogue, CommandPattern, FailureCluster, Reflection, Window
+from instar.engine.documents import (
+    Abstention,
+    Catalogue,
+    CommandPattern,
+    Contrast,
+    FailureCluster,
+    Gap,
+    Proposal,
+    Reflection,
+    Window,
+)
 from instar.engine.session import Session
 
 MIN_CLUSTER = 2
@@ -52,6 +62,8 @@ def reflect(window: Window, catalogue: Catalogue, settings: ReflectSettings) -> 
     told = [cluster for cluster in found if len(cluster.failures) >= MIN_CLUSTER or cluster.advice][:MAX_CLUSTERS]
     failures = [_document(cluster, halves.trend(cluster)) for cluster in told]
     abstentions = [*turned_down, *_withdrawn(found), *_coding(sessions, commands), *mined.abstentions]
+    missing, differences = gaps(sessions), contrasts(sessions)
+    asked = [*proposals, *retired[: settings.proposals.limit]]
     content = Reflection(
         id="",
         scope=window.scope,
@@ -63,11 +75,11 @@ def reflect(window: Window, catalogue: Catalogue, settings: ReflectSettings) -> 
         patterns=list(mined.patterns),
         failure_clusters=failures,
         commands=commands,
-        proposals=[*proposals, *retired[: settings.proposals.limit]],
+        proposals=asked,
         abstentions=abstentions[:MAX_ABSTENTIONS],
-        evidence=_evidence(proposals, failures, commands),
-        gaps=gaps(sessions),
-        contrasts=contrasts(sessions),
+        evidence=_evidence(asked, failures, commands, missing, differences),
+        gaps=missing,
+        contrasts=differences,
         skill_uses=uses,
     )
     digest = hashlib.sha256(json.dumps(content.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
@@ -131,10 +143,5 @@ def _coding(sessions: Sequence[Session], commands: Sequence[CommandPattern]) -> 
     return said[:3]
 
 
-def _evidence(*groups: Sequence[object]) -> list[str]:
-    pages: dict[str, None] = {}
-    for group in groups:
-        for document in group:
-            evidence = getattr(document, "evidence", [])
-            pages.update(dict.fromkeys(evidence[:CITED]))
-    return list(pages)
+def _evidence(*groups: Sequence[Proposal | FailureCluster | CommandPattern | Gap | Contrast]) -> list[str]:
+    return list(dict.fromkeys(page for group in groups for document in group for page in document.evidence[:CITED]))

@@ -189,8 +189,14 @@ def test_an_edit_after_a_look_is_recovered_by_the_look(record) -> None:
 def test_repeating_without_success_is_counted(record) -> None:
     session = record("a", [("get_order", {"order_id": "W1"}, NOT_FOUND, "error")] * 4)
     (cluster,) = clusters([session], LessonSettings(min_repeats=3))
-    assert cluster.futile_repeats == 6
-    assert cluster.lesson() == ""
+    assert cluster.futile_repeats == 3
+    assert cluster.lesson() == "Do not repeat it unchanged: all 3 repeats failed."
+
+
+def test_repeating_is_not_advised_against_where_it_once_helped(record) -> None:
+    flaky = [("ping", {"n": 1}, "Error: timed out", "error")] * 6
+    (cluster,) = clusters([record("a", flaky), record("b", [*flaky[:1], ("ping", {"n": 1}, "ok")])])
+    assert cluster.futile_repeats == 0
 
 
 def test_the_order_of_sessions_does_not_matter(record) -> None:

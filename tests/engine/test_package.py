@@ -218,3 +218,15 @@ def test_when_it_may_fire_is_stated_for_people_and_for_hosts(prd: Prd, draft: Dr
     said = draft.files["SKILL.md"]
     assert ("may be used unasked" in said) is manifest.firing.fire
     assert ("Unasked: offer it" in said) is not manifest.firing.fire
+
+
+def test_sessions_of_other_projects_change_no_byte(desks: list[Session], draft: Draft, record) -> None:
+    others = [
+        record(f"o{n}", [("get_user", {"id": n}, {"a": f"x{n}"}), ("get_thing", {"a": f"x{n}"}, {})], project="else")
+        for n in range(9)
+    ]
+    window = Window("test", [*others, *desks])
+    compiler = Compiler()
+    proposals = compiler.reflect(window, Catalogue()).proposals
+    proposal = next(item for item in proposals if item.skill == "customer-with-orders")
+    assert compiler.write(compiler.specify(proposal, window), Catalogue()).files == draft.files
