@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from instar.sandbox.answers import Recorded
 from instar.sandbox.broker import Broker, BrokerLimits
 from instar.sandbox.errors import ToolError, Uncovered
+from instar.sandbox.gates.candidate import Candidate
 from instar.sandbox.gates.play import canonical
 from instar.sandbox.protocol import Job, Limits, Returned, Sandbox
 from instar.skills.cases import Case
@@ -24,13 +25,9 @@ BEGIN, END = "gate:case", "gate:end"
 
 
 def all_exact(
-    sandbox: Sandbox,
-    files: Mapping[str, bytes],
-    grants: Mapping[str, GrantedTool],
-    cases: Sequence[Case],
-    limits: Limits,
+    sandbox: Sandbox, candidate: Candidate, files: Mapping[str, bytes], cases: Sequence[Case], limits: Limits
 ) -> bool:
-    """Whether every case comes out as recorded. Stops at the first that does not.
+    """Whether every case comes out as recorded with these files. Stops at the first that does not.
 
     Raises:
         SandboxUnavailable, SandboxFailed, InvalidJob: nothing is known about the code.
@@ -44,7 +41,8 @@ def all_exact(
         files={**programs, **{f"package/{path}": data for path, data in runtime_files(files).items()}},
         argv=("python", "/work/gate/cases.py", f"/work/package/{SKILL_PY}"),
         limits=limits,
-        broker=Broker({**grants, **control}, script, BrokerLimits(calls=5000), opening),
+        libraries=candidate.libraries,
+        broker=Broker({**candidate.grants, **control}, script, BrokerLimits(calls=5000), opening),
     )
     result = sandbox.run(job)
     return (

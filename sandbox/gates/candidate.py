@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from instar.skills.cases import Case
 from instar.skills.manifest import GrantedTool, Manifest
@@ -17,6 +18,8 @@ class Candidate:
     files: Package
     manifest: Manifest
     cases: Mapping[str, Case]
+    libraries: Sequence[Path] = ()
+    """Folders of the pinned wheels that the manifest names, unpacked."""
 
     @property
     def grants(self) -> dict[str, GrantedTool]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -19,7 +20,6 @@ from instar.sandbox.protocol import CallStatus, Limits, Raised, Returned, Sandbo
 from instar.sandbox.skillrun import RunStatus, SkillRun, run_skill
 from instar.skills.cases import Case
 from instar.skills.manifest import GrantedTool
-from instar.skills.package import runtime_files
 
 CASE_LIMITS = Limits(wall_seconds=10.0, cpu_seconds=10)
 GATE_SECONDS = 300.0
@@ -54,6 +54,7 @@ class Turn:
     files: Mapping[str, bytes]
     grants: Mapping[str, GrantedTool]
     case: Case
+    libraries: Sequence[Path] = ()
 
 
 def play_all(
@@ -81,7 +82,7 @@ def play(sandbox: Sandbox, turn: Turn, limits: Limits = CASE_LIMITS) -> Played:
         SandboxUnavailable, SandboxFailed, InvalidJob: nothing is known about the draft.
     """
     broker = Broker(turn.grants, Recorded(turn.case.calls))
-    run = run_skill(sandbox, runtime_files(turn.files), turn.case.arguments, broker, limits)
+    run = run_skill(sandbox, turn.files, turn.case.arguments, broker, limits, libraries=turn.libraries)
     outcome, reason = judge(turn.case, run)
     return Played(turn.case, outcome, reason, run.job.seconds)
 

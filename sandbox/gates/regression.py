@@ -16,7 +16,6 @@ from instar.sandbox.protocol import Returned, Sandbox
 from instar.sandbox.report import Finding
 from instar.sandbox.skillrun import SkillRun, run_skill
 from instar.skills.cases import Case
-from instar.skills.package import runtime_files
 
 
 def regression(candidate: Candidate, previous: Sequence[Case], sandbox: Sandbox) -> Judgement:
@@ -29,9 +28,15 @@ def regression(candidate: Candidate, previous: Sequence[Case], sandbox: Sandbox)
         return passed("there is no earlier version", counts={"cases": 0})
     tally: Counter[Outcome] = Counter()
     findings = []
-    files = runtime_files(candidate.files)
     for case in previous:
-        run = run_skill(sandbox, files, case.arguments, Broker(candidate.grants, Recorded(case.calls)), CASE_LIMITS)
+        run = run_skill(
+            sandbox,
+            candidate.files,
+            case.arguments,
+            Broker(candidate.grants, Recorded(case.calls)),
+            CASE_LIMITS,
+            libraries=candidate.libraries,
+        )
         outcome, reason = _compare(case, run)
         tally[outcome] += 1
         if outcome is not Outcome.EXACT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from instar.sandbox.folds import Fold
 from instar.sandbox.gates.candidate import Candidate
@@ -25,8 +26,8 @@ def replay(candidate: Candidate, folds: Sequence[Fold], sandbox: Sandbox, limits
     Raises:
         SandboxUnavailable, SandboxFailed, InvalidJob: nothing is known about the draft.
     """
-    own = [Turn(candidate.files, candidate.grants, case) for case in candidate.cases.values()]
-    held_out, findings, unclear = _held_out(folds)
+    own = [Turn(candidate.files, candidate.grants, case, candidate.libraries) for case in candidate.cases.values()]
+    held_out, findings, unclear = _held_out(folds, candidate.libraries)
     skipped = max(0, len(held_out) - MAX_HELD_OUT)
     played = list(play_all(sandbox, [*own, *held_out[:MAX_HELD_OUT]], limits))
     mine, theirs = played[: len(own)], played[len(own) :]
@@ -73,7 +74,7 @@ def _verdict(
     return passed(said, findings, counts)
 
 
-def _held_out(folds: Sequence[Fold]) -> tuple[list[Turn], list[Finding], list[Finding]]:
+def _held_out(folds: Sequence[Fold], libraries: Sequence[Path]) -> tuple[list[Turn], list[Finding], list[Finding]]:
     """The turns of all folds, why folds are refused, and why they cannot be judged."""
     turns: list[Turn] = []
     refused: list[Finding] = []
@@ -103,7 +104,7 @@ def _held_out(folds: Sequence[Fold]) -> tuple[list[Turn], list[Finding], list[Fi
             )
         else:
             grants = {tool.name: tool for tool in manifest.tools}
-            turns += [Turn(files, grants, case) for case in fold.cases]
+            turns += [Turn(files, grants, case, libraries) for case in fold.cases]
     return turns, refused, unclear
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
 
 from instar.sandbox.errors import SandboxError
 from instar.sandbox.folds import Fold
@@ -35,18 +36,19 @@ def run_gates(
     sandbox: Sandbox,
     folds: Sequence[Fold] = (),
     previous_cases: Sequence[Case] = (),
+    libraries: Sequence[Path] = (),
     on_result: Callable[[GateResult], None] | None = None,
 ) -> GateReport:
     """Judge a draft. Every gate ends in a verdict, whatever the draft holds or does.
 
     A gate that needs what an earlier one could not read is INCOMPLETE and says so, and so is a gate whose checker or
-    sandbox broke. `previous_cases` are those of the version that the draft replaces. `on_result` is called after each
-    gate.
+    sandbox broke. `previous_cases` are those of the version that the draft replaces; `libraries` the folders of its
+    pinned wheels, unpacked. `on_result` is called after each gate.
     """
     encoded = {
         path: text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for path, text in files.items()
     }
-    run = _Run(encoded, sandbox, folds, previous_cases)
+    run = _Run(encoded, sandbox, folds, previous_cases, libraries)
     results = []
     for gate in GATES:
         started = time.perf_counter()
@@ -79,7 +81,12 @@ class _Run:
     """One draft on its way through the gates: what could be read of it, and why the rest could not."""
 
     def __init__(
-        self, files: Mapping[str, bytes], sandbox: Sandbox, folds: Sequence[Fold], previous: Sequence[Case]
+        self,
+        files: Mapping[str, bytes],
+        sandbox: Sandbox,
+        folds: Sequence[Fold],
+        previous: Sequence[Case],
+        libraries: Sequence[Path],
     ) -> None:
         self._sandbox, self._folds, self._previous = sandbox, folds, previous
         self.manifest: Manifest | None = None
@@ -90,7 +97,7 @@ class _Run:
         try:
             self._package = Package(files)
             self.manifest = parse_manifest(self._package)
-            self._candidate = Candidate(self._package, self.manifest, cases_of(self._package))
+            self._candidate = Candidate(self._package, self.manifest, cases_of(self._package), libraries)
         except ManifestRefused as refused:
             self._problems, self._unread = refused.problems, str(refused)
         except (PackageRefused, CaseRefused) as refused:

@@ -64,7 +64,7 @@ def _depends_on_answers(candidate: Candidate, cases: Sequence[Case], sandbox: Sa
     if any(tool.effect == "write" for tool in candidate.manifest.tools):
         return True
     answered = [_answered_otherwise(case) for case in cases if any(call.error is None for call in case.calls)]
-    play = (all_exact(sandbox, candidate.files, candidate.grants, [case], MUTANT_LIMITS) for case in answered)
+    play = (all_exact(sandbox, candidate, candidate.files, [case], MUTANT_LIMITS) for case in answered)
     return not answered or not all(play)
 
 
@@ -73,7 +73,7 @@ def play_fault(candidate: Candidate, cases: Sequence[Case], sandbox: Sandbox) ->
 
     def exact(fault: Mutant) -> bool:
         files = {**candidate.files, SKILL_PY: fault.source.encode("utf-8")}
-        return all_exact(sandbox, files, candidate.grants, cases, MUTANT_LIMITS)
+        return all_exact(sandbox, candidate, files, cases, MUTANT_LIMITS)
 
     return exact
 

@@ -79,13 +79,13 @@ def tests(candidate: Candidate, sandbox: Sandbox, limits: Limits = PYTEST_LIMITS
         expected = expected_nodes(candidate.files)
     except ShapeRefused as refused:
         return failed(f"the tests are not of the expected shape: {refused}", [refused.finding])
-    report, job = _run(sandbox, candidate.files, len(expected), limits)
+    report, job = _run(sandbox, candidate, candidate.files, len(expected), limits)
     findings = [*_broken_run(report, job), *_nodes(report, expected)]
     passed_nodes = sum(1 for _, when, outcome, _ in report.phases if when == "call" and outcome == "passed")
     counts = {"expected": len(expected), "passed": min(passed_nodes, len(expected))}
     if findings:
         return failed(findings[0].message, findings, counts)
-    control, control_job = _run(sandbox, _with_other_expectations(candidate), len(expected), limits)
+    control, control_job = _run(sandbox, candidate, _with_other_expectations(candidate), len(expected), limits)
     cases = [node for node in expected if "::test_case[" in node]
     findings = [*_broken_run(control, control_job, code=1), *_undisturbed(control, cases)]
     if findings:
@@ -115,7 +115,9 @@ def altered(value: JsonValue) -> JsonValue:
     return changed
 
 
-def _run(sandbox: Sandbox, package: Mapping[str, bytes], nodes: int, limits: Limits) -> tuple[_Report, JobResult]:
+def _run(
+    sandbox: Sandbox, candidate: Candidate, package: Mapping[str, bytes], nodes: int, limits: Limits
+) -> tuple[_Report, JobResult]:
     report = _Report(secrets.token_hex(16))
     grants = {name: GrantedTool(name=name, why="reports to the gate", effect="read") for name in _TOOLS}
     opening: dict[str, JsonValue] = {"token": report.token, "arguments": list(_ARGUMENTS)}
@@ -126,6 +128,7 @@ def _run(sandbox: Sandbox, package: Mapping[str, bytes], nodes: int, limits: Lim
         limits=limits,
         broker=Broker(grants, report, BrokerLimits(calls=nodes * len(_PHASES) + 20), opening),
         toolkits=("pytest",),
+        libraries=candidate.libraries,
         environment={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     return report, sandbox.run(job)

@@ -15,15 +15,15 @@ from instar.skills.package import Package, parse_manifest
 BASE = {path: text.encode() for path, text in draft().items()}
 MANIFEST = parse_manifest(BASE)
 YAML_PIECES = (
-    "name: ", NAME, "description: ", "x", "\n", "  ", "- ", "? ", ": ", "[", "]", "{", "}", "&a", "*a", "|", ">", "'", '"',
-    "!!python/object:os.system ", "%YAML 1.2\n", "---", "...", "#", "\t", "\x00", "\ud7ff", "é", "null", "1e999",
+    "name: ", NAME, "description: ", "x", "\n", "  ", "- ", "? ", ": ", "[", "]", "{", "}", "&a", "*a", "|", ">", "'",
+    '"', "!!python/object:os.system ", "%YAML 1.2\n", "---", "...", "#", "\t", "\x00", "\ud7ff", "é", "null", "1e999",
     "0o17", "<<: ", "metadata:\n", "  version: ", "license: ",
 )  # fmt: skip
 CODE_PIECES = (
-    "def run(tools, *, a):\n", "    ", "return ", "tools", ".call(", ")", "(", "'x'", "[", "]", "for x in ", "if ", ":",
-    "\n", "lambda ", "=", ",", "*", "**", "import json\n", "json", ".", "__class__", "match ", "case ", "_", "class A:\n",
-    "@", "f'{", "}'", "async ", "await ", "del ", "global tools\n", "except* ", "try:\n", "\\", "\x0c", "é", "\u202e",
-    "0x", "1_0", "b''",
+    "def run(tools, *, a):\n", "    ", "return ", "tools", ".call(", ")", "(", "'x'", "[", "]", "for x in ", "if ",
+    ":", "\n", "lambda ", "=", ",", "*", "**", "import json\n", "json", ".", "__class__", "match ", "case ", "_",
+    "class A:\n", "@", "f'{", "}'", "async ", "await ", "del ", "global tools\n", "except* ", "try:\n", "\\", "\x0c",
+    "é", "\u202e", "0x", "1_0", "b''",
 )  # fmt: skip
 YAML = st.lists(st.sampled_from(YAML_PIECES), max_size=14).map("".join)
 CODE = st.lists(st.sampled_from(CODE_PIECES), max_size=25).map("".join)

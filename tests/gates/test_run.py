@@ -1,11 +1,14 @@
 import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from benchmarks.forgeries import forgeries
 from instar.sandbox.errors import SandboxFailed
 from instar.sandbox.gates import GATES, run_gates
-from instar.sandbox.gates.testing import CODE, draft, fold, with_files
+from instar.sandbox.gates.testing import CASES, CODE, draft, fold, with_files
 from instar.sandbox.protocol import Ending, Isolation, Job, JobResult
 from instar.sandbox.report import GateReport, GateResult, Verdict
 from instar.skills.package import MANIFEST, digest
@@ -105,6 +108,28 @@ def test_code_that_does_not_parse_fails_and_is_never_called_safe(sandbox):
     report = run_gates(draft("def run(\n"), sandbox=sandbox)
     found = verdicts(report)
     assert (found["lint"], found["policy"], found["replay"], found["tests"]) == ("fail", "incomplete", "fail", "fail")
+
+
+@pytest.fixture
+def library() -> Iterator[Path]:
+    """A folder that a job may read although it runs under another account."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "greet.py").write_text("def number(value):\n    return value\n")
+        yield folder
+
+
+def test_a_pinned_dependency_is_there_in_every_gate_that_runs_the_draft(sandbox, library):
+    code = CODE.replace("annotations\n", "annotations\n\nimport greet\n", 1).replace(
+        '"open": open_orders(orders)', '"open": greet.number(open_orders(orders))'
+    )
+    files = draft(code, dependencies=[{"name": "greet", "version": "1.0", "sha256": ["0" * 64]}])
+    report = run_gates(files, sandbox=sandbox, folds=[fold(files)], previous_cases=CASES, libraries=[library])
+    assert report.verdict is Verdict.PASS, report
+    assert report.risk == "elevated"
+    without = run_gates(files, sandbox=sandbox)
+    assert without.verdict is Verdict.FAIL
 
 
 SUBTLE = (
