@@ -32,6 +32,7 @@ FORMATS: dict[str, str] = {
     "kimi": "instar.engine.importers.kimi.Kimi",
     "langfuse": "instar.engine.importers.langfuse.Langfuse",
     "opencode": "instar.engine.importers.opencode.OpenCode",
+    "otel": "instar.engine.importers.otel.Otel",
     "pi": "instar.engine.importers.pi.Pi",
     "qwen": "instar.engine.importers.qwen.Qwen",
     "swe-agent": "instar.engine.importers.swe_agent.SweAgent",

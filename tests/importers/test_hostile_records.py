@@ -223,6 +223,52 @@ SAMPLES: dict[str, list[Record]] = {
             "state": {"input": {}, "output": "x"},
         },
     ],
+    "otel": [
+        {
+            "resourceSpans": [
+                {
+                    "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "p"}}]},
+                    "scopeSpans": [
+                        {
+                            "spans": [
+                                {
+                                    "traceId": "t",
+                                    "spanId": "1",
+                                    "startTimeUnixNano": "1785612812000000000",
+                                    "attributes": [
+                                        {
+                                            "key": "llm.input_messages.0.message.role",
+                                            "value": {"stringValue": "user"},
+                                        },
+                                        {
+                                            "key": "llm.input_messages.0.message.content",
+                                            "value": {"stringValue": "go"},
+                                        },
+                                        {"key": "gen_ai.output.messages", "value": {"arrayValue": {"values": [{}]}}},
+                                    ],
+                                },
+                                {
+                                    "traceId": "t",
+                                    "spanId": "2",
+                                    "status": {"code": 2, "message": "no"},
+                                    "attributes": [
+                                        {"key": "gen_ai.tool.name", "value": {"stringValue": "f"}},
+                                        {"key": "gen_ai.tool.call.arguments", "value": {"stringValue": "{}"}},
+                                    ],
+                                },
+                            ]
+                        }
+                    ],
+                }
+            ]
+        },
+        {
+            "name": "x",
+            "spanContext": {"traceId": "u", "spanId": "3"},
+            "startTime": [1785612812, 5],
+            "attributes": {"ai.prompt.messages": [user("go")], "ai.response.text": "x"},
+        },
+    ],
     "pi": [
         {"type": "session", "id": "s", "cwd": "/w/p"},
         {"type": "message", "id": "1", "message": {"role": "user", "content": TEXT}},

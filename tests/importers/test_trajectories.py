@@ -225,6 +225,96 @@ def test_without_observed_tools_the_longest_generation_holds_the_conversation(
     assert said == [("user", "Find it"), ("assistant", "Found")]
 
 
+def span(number: int, attributes: dict[str, object], **fields: object) -> dict[str, object]:
+    context = {"traceId": "t1", "spanId": f"s{number}"}
+    return {"spanContext": context, "startTime": [1785612800 + number, 0], "attributes": attributes, **fields}
+
+
+NEW: dict[str, object] = {
+    "gen_ai.agent.name": "desk",
+    "gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "Weather in Tokyo?"}]}]',
+    "gen_ai.output.messages": '[{"role": "assistant", "parts": [{"type": "text", "content": "Looking"}]}]',
+}
+OLD: dict[str, object] = {
+    "service.name": "desk",
+    "gen_ai.prompt.0.role": "user",
+    "gen_ai.prompt.0.content": "Weather in Tokyo?",
+    "gen_ai.completion.0.role": "assistant",
+    "gen_ai.completion.0.content": "Looking",
+}
+OPENINFERENCE: dict[str, object] = {
+    "service.name": "desk",
+    "llm.input_messages.0.message.role": "user",
+    "llm.input_messages.0.message.content": "Weather in Tokyo?",
+    "llm.output_messages.0.message.role": "assistant",
+    "llm.output_messages.0.message.content": "Looking",
+}
+VERCEL: dict[str, object] = {
+    "ai.telemetry.functionId": "desk",
+    "ai.prompt.messages": '[{"role": "user", "content": [{"type": "text", "text": "Weather in Tokyo?"}]}]',
+    "ai.response.text": "Looking",
+}
+TOOLS: list[dict[str, object]] = [
+    {"gen_ai.tool.name": "w", "gen_ai.tool.call.arguments": '{"city": "Tokyo"}', "gen_ai.tool.call.result": "clear"},
+    {"ai.toolCall.name": "w", "ai.toolCall.args": '{"city": "Tokyo"}', "ai.toolCall.result": '"clear"'},
+    {"tool.name": "w", "input.value": '{"city": "Tokyo"}', "output.value": "clear"},
+]
+
+
+def as_otlp(one: dict[str, object]) -> dict[str, object]:
+    """A span of the JavaScript SDK, as OTLP has it."""
+    [seconds, _] = cast("list[int]", one["startTime"])
+    attributes = cast("dict[str, object]", one["attributes"])
+    return {
+        **cast("dict[str, object]", one["spanContext"]),
+        "startTimeUnixNano": f"{seconds}000000000",
+        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()],
+        "status": one.get("status", {}),
+    }
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=["genai", "vercel", "openinference"])
+@pytest.mark.parametrize("model", [NEW, OLD, OPENINFERENCE, VERCEL], ids=["new", "old", "openinference", "vercel"])
+@pytest.mark.parametrize("otlp", [False, True], ids=["sdk", "otlp"])
+def test_spans_of_one_trace_are_one_session_whatever_their_attributes_are_called(
+    write: Write, model: dict[str, object], tool: dict[str, object], otlp: bool
+) -> None:
+    failed = {key: value for key, value in tool.items() if not key.endswith((".result", "output.value"))}
+    spans = [
+        span(3, failed, status={"code": 2, "message": "timed out"}),
+        span(1, model),
+        span(2, tool),
+        span(4, {"http.method": "GET"}),
+    ]
+    content: object = {"resourceSpans": [{"scopeSpans": [{"spans": [as_otlp(one) for one in spans]}]}]}
+    path = write("spans.json", content if otlp else spans)
+    assert detect(path) == "otel"
+    session = read(path).only
+    assert (session.key, session.project) == ("t1", "desk")
+    said = [(step.speaker.value, step.text) for step in session.steps if isinstance(step, Message)]
+    assert said == [("user", "Weather in Tokyo?"), ("assistant", "Looking")]
+    found = [(asked.tool, asked.arguments, told and told.value) for asked, told in session.exchanges()]
+    assert found == [("w", {"city": "Tokyo"}, "clear"), ("w", {"city": "Tokyo"}, "timed out")]
+    assert [told.status for _, told in session.exchanges() if told] == [ResultStatus.OK, ResultStatus.ERROR]
+
+
+def test_calls_inside_of_openinference_messages_are_found_without_tool_spans(write: Write) -> None:
+    call = "llm.input_messages.1.message.tool_calls.0.tool_call"
+    attributes: dict[str, object] = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "Find it",
+        "llm.input_messages.1.message.role": "assistant",
+        f"{call}.id": "c1",
+        f"{call}.function.name": "search",
+        f"{call}.function.arguments": '{"q": 1}',
+        "llm.input_messages.2.message.role": "tool",
+        "llm.input_messages.2.message.tool_call_id": "c1",
+        "llm.input_messages.2.message.content": "here",
+    }
+    [(asked, told)] = read(write("spans.json", [span(1, attributes)])).only.exchanges()
+    assert (asked.tool, asked.arguments, told and told.value) == ("search", {"q": 1}, "here")
+
+
 def sample(number: int, score: object, **fields: object) -> dict[str, object]:
     messages = [
         {"role": "user", "content": "attachment://abc"},
