@@ -39,10 +39,10 @@ def lint(files: Mapping[str, bytes]) -> Judgement:
     if paths:
         with unpacked(files, paths) as folder:
             # No path separator may turn into an option: every path was checked by `format` and stands after `--`.
-            check = [find_ruff_bin(), "check", *_COMMON, "--ignore-noqa", "--output-format=json"]
+            check = [_ruff(), "check", *_COMMON, "--ignore-noqa", "--output-format=json"]
             check += [f"--select={','.join(RULES)}", f"--ignore={','.join(IGNORED)}", "--", *paths]
             violations = _violations(run_checker("ruff check", check, folder, seconds=SECONDS), folder)
-            form = [find_ruff_bin(), "format", *_COMMON, "--check", "--output-format=json", "--", *paths]
+            form = [_ruff(), "format", *_COMMON, "--check", "--output-format=json", "--", *paths]
             # Exit code 2 is also a file that cannot be parsed, which is a violation like the others.
             violations += _violations(
                 run_checker("ruff format", form, folder, seconds=SECONDS, codes=(0, 1, 2)), folder
@@ -52,6 +52,13 @@ def lint(files: Mapping[str, bytes]) -> Judgement:
     if findings:
         return failed(f"{len(findings)} violations of the lint rules", findings, {"violations": len(findings)})
     return passed(f"{len(paths)} files keep the lint rules and the format", counts={"violations": 0})
+
+
+def _ruff() -> str:
+    try:
+        return find_ruff_bin()
+    except FileNotFoundError as error:
+        raise ToolBroke("ruff", f"its program is missing: {error}") from error
 
 
 def _silencers(path: str, content: bytes) -> Iterator[Finding]:

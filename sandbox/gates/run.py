@@ -109,6 +109,8 @@ class _Run:
             return self._judge(gate)
         except SandboxError as error:
             return incomplete(str(error))
+        except OSError as error:  # a full disk or a missing folder of this machine says nothing about the draft
+            return incomplete(f"this machine could not judge: {error}")
 
     def isolation(self) -> list[str]:
         """What was really in force."""

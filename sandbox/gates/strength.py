@@ -20,7 +20,7 @@ from instar.skills.package import SKILL_PY
 MAX_MUTANTS = 24
 REQUIRED_SHARE = 0.6
 """Of the mutants that must be noticed; some changes change nothing, and nobody can tell which beforehand."""
-MUTANT_LIMITS = Limits(wall_seconds=3.0, cpu_seconds=3)
+MUTANT_LIMITS = Limits(wall_seconds=5.0, cpu_seconds=3)
 
 
 def strength(candidate: Candidate, sandbox: Sandbox) -> Judgement:

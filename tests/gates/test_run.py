@@ -1,3 +1,4 @@
+import errno
 import json
 import tempfile
 from collections.abc import Iterator
@@ -84,6 +85,17 @@ def test_a_broken_sandbox_leaves_a_draft_incomplete_and_never_rejected():
     assert report.verdict is Verdict.INCOMPLETE
     assert "the daemon is gone" in report.results[3].summary
     assert report.isolation[0].startswith("none")
+
+
+class FullDisk(BrokenSandbox):
+    def run(self, job: Job) -> JobResult:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_leaves_a_draft_incomplete():
+    report = run_gates(draft(), sandbox=FullDisk(), folds=[fold()])
+    assert report.verdict is Verdict.INCOMPLETE
+    assert "No space left" in report.results[3].summary
 
 
 class DeadSandbox:
