@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from instar.skills.cases import Case, RecordedCall
 
 MAX_SESSIONS = 1_500
 MAX_BOUNDED = 2
-"""Cases that are repeated with bounded loops."""
+"""Cases with bounded loops, for each set of parameters given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ def cases_for(plan: Plan, sessions: Sequence[Session], effects: Mapping[str, Eff
 
     Sessions are taken in the order of their page ids, which are hashes, and at most `MAX_SESSIONS` of them. Equal
     cases of one task are kept once. A recorded error is part of a case like any answer: the plan then hands back the
-    rest, or ends with it. The first few uses whose loops run over more than one item are cases once more with the
-    loops bounded to one.
+    rest, or ends with it. What the recording answers only without optional follow-ups is a case without them; the
+    first few uses whose loops run over more than one item are cases with the loops bounded to one.
     """
     cases: list[TaskCase] = []
     seen: set[str] = set()
@@ -48,33 +49,45 @@ def cases_for(plan: Plan, sessions: Sequence[Session], effects: Mapping[str, Eff
     batch = batch_node(plan)
     tools = {node.tool for node in ([batch] if batch else entries(plan))}
     chosen = [s for s in sessions if any(call.tool in tools for call, _ in s.exchanges())]
-    bounded = 0
+    bounded: Counter[tuple[str, ...]] = Counter()
     for session in sorted(chosen, key=lambda s: s.page_id)[:MAX_SESSIONS]:
         found = trace(session, effects, window=0)
         for _, arguments, known in replays(program, found):
-            made = [_case(program, session, arguments, known)]
-            shorter = _bounded(program, made[0][0], known) if made[0] and bounded < MAX_BOUNDED else None
-            if shorter:
-                bounded += 1
-                made.append(_case(program, session, shorter, known))
-            for case, evidence in filter(None, made):
-                key = canonical([session.task, case.arguments, [call.model_dump() for call in case.calls]])
+            made: list[tuple[Case, tuple[str, ...]]] = []
+            whole = None
+            for variant in _variants(program, arguments):
+                if whole is None and (whole := _case(program, session, variant, known)):
+                    made.append(whole)
+                shape = tuple(sorted(variant))
+                shorter = _bounded(program, variant, known) if bounded[shape] < MAX_BOUNDED else None
+                if shorter and (case := _case(program, session, shorter, known)):
+                    bounded[shape] += 1
+                    made.append(case)
+            for one, evidence in made:
+                key = canonical([session.task, one.arguments, [call.model_dump() for call in one.calls]])
                 if key not in seen:
                     seen.add(key)
-                    named = case.model_copy(update={"name": case_name(session.task, len(cases))})
+                    named = one.model_copy(update={"name": case_name(session.task, len(cases))})
                     cases.append(TaskCase(session.task, named, evidence))
     return cases
 
 
-def _bounded(program: Program, case: Case, known: Answers) -> dict[str, JsonValue] | None:
-    """Return the arguments of a case with every loop bounded to its first item, or None where that cuts nothing."""
-    if not program.plan.limit or case.raises is not None:
+def _variants(program: Program, arguments: dict[str, JsonValue]) -> list[dict[str, JsonValue]]:
+    """Return the arguments as the recording suggests them, and without the switches that it turned on."""
+    switches = {node.switch for node in program.plan.nodes if node.switch}
+    plain = {name: value for name, value in arguments.items() if name not in switches}
+    return [arguments] if plain == arguments else [arguments, plain]
+
+
+def _bounded(program: Program, arguments: dict[str, JsonValue], known: Answers) -> dict[str, JsonValue] | None:
+    """Return the arguments with every loop bounded to its first item, or None where that cuts nothing."""
+    if not program.plan.limit:
         return None
-    arguments: dict[str, JsonValue] = case.arguments | {program.plan.limit: 1}
+    shorter: dict[str, JsonValue] = arguments | {program.plan.limit: 1}
     with suppress(CompilerError):
-        errors = program.run(arguments, known).get("errors")
+        errors = program.run(shorter, known).get("errors")
         if isinstance(errors, list) and any(isinstance(e, dict) and e["arguments"] == {} for e in errors):
-            return arguments
+            return shorter
     return None
 
 

@@ -68,7 +68,7 @@ def test_a_use_with_a_call_that_nobody_recorded_is_no_case(customers: Customers,
         [
             ("find_customer", {"email": "x@example.org"}, "customer_x"),
             ("get_customer", {"customer_id": "customer_x"}, {"orders": ["#W1", "#W2"]}),
-            ("get_order", {"order_id": "#W1"}, {"order_id": "#W1"}),
+            ("get_order", {"order_id": "#W2"}, {"order_id": "#W2"}),
         ],
     )
     assert cases_for(pattern.plan, [partly]) == []
@@ -144,3 +144,26 @@ def test_a_bounded_loop_says_how_many_items_it_left_out(customers: Customers) ->
     assert isinstance(returned, dict)
     assert len(returned["order"]) == 1
     assert returned["errors"] == [{"tool": "get_order", "arguments": {}, "error": "3 items left out"}]
+
+
+def test_a_switched_follow_up_that_was_recorded_in_part_is_a_case_without_it(record: Record) -> None:
+    def session(n: int, cards: int) -> Session:
+        keys = [f"card-{n}-{k}" for k in range(3)]
+        orders = [f"#W{n}{k}77" for k in range(2)]
+        calls = [
+            ("get_customer", {"customer_id": f"customer_{n}"}, {"orders": orders, "cards": keys}),
+            *(("get_order", {"order_id": i}, {"order_id": i}) for i in orders),
+            *(("get_card", {"card": key}, {"limit": 100 + n}) for key in keys[:cards]),
+        ]
+        return record(f"task-{n}", calls)
+
+    sessions = [session(n, cards=2 if n % 3 == 0 else 0) for n in range(15)]
+    pattern = max(mine(sessions).patterns, key=lambda p: len(p.plan.nodes))
+    assert [node.switch for node in pattern.plan.nodes] == ["", "", "with_card"]
+    found = cases_for(pattern.plan, sessions)
+    assert len([one for one in found if set(one.case.arguments) == {"customer_id"}]) == 15
+    switched = [one for one in found if one.case.arguments.get("with_card")]
+    assert switched
+    assert all(one.case.arguments["max_items"] == 1 for one in switched)
+    for one in found:
+        assert replay(pattern.plan, one.case) == one.case.returns
