@@ -56,7 +56,7 @@ def lint(files: Mapping[str, bytes]) -> Judgement:
 
 def _ruff() -> str:
     try:
-        return find_ruff_bin()
+        return str(find_ruff_bin())
     except FileNotFoundError as error:
         raise ToolBroke("ruff", f"its program is missing: {error}") from error
 
