@@ -25,6 +25,7 @@ class Phrases:
 
     summary: str
     changed: str
+    merged: str
     purpose: str
     request: str
     about: str
@@ -72,6 +73,7 @@ ENGLISH = Phrases(
     summary="One call for {things}: what takes {tools} one after the other today. Seen in {sessions} sessions of "
     "{tasks} tasks; each use saves {turns:.1f} turns on average.",
     changed="{skill} does something else than what recurs now. ",
+    merged="As a new version of {skill} it can take the place of {skills}. ",
     purpose="Fetch {things} in one call instead of calling {tools} one after the other. "
     "It saves {turns:.1f} turns per use.",
     request="A request{about} gives {inputs}, and needs {needed} as well",
@@ -115,6 +117,7 @@ CHINESE = Phrases(
     summary="一次调用即可取得 {things}：目前需要依次调用 {tools}。见于 {tasks} 个任务的 {sessions} 个会话；"
     "每次使用平均节省 {turns:.1f} 轮。",
     changed="{skill} 的做法与目前反复出现的做法不同。",
+    merged="作为 {skill} 的新版本，它可以取代 {skills}。",
     purpose="一次调用取得 {things}，不必依次调用 {tools}。每次使用节省 {turns:.1f} 轮。",
     request="请求{about}已给出 {inputs}，并且还需要 {needed}",
     about="（常见词：{words}）",

@@ -13,6 +13,7 @@ from instar.engine.compiler.lessons import Cluster
 from instar.engine.compiler.need import Need, need_of
 from instar.engine.compiler.objections import objections
 from instar.engine.compiler.phrases import ENGLISH
+from instar.engine.compiler.upkeep import covers
 from instar.engine.compiler.wording import listed, skill_name, subjects, title_of
 from instar.engine.documents import (
     Abstention,
@@ -80,7 +81,8 @@ def propose(
     ranked = sorted(patterns, key=lambda pattern: (-expected_turns(pattern), pattern.id))
     for pattern in ranked:
         title = title_of(pattern.plan)
-        existing = _existing(pattern.plan, catalogue)
+        merged = _merged(pattern.plan, catalogue)
+        existing = merged[0] if merged else _existing(pattern.plan, catalogue)
         need = need_of(pattern, window.sessions)
         hosted = sorted({node.tool for node in pattern.plan.nodes} & (CODING_AGENT_READS | CODING_AGENT_WRITES))
         if hosted:
@@ -102,7 +104,7 @@ def propose(
         else:
             name = existing.name if existing else skill_name(pattern.plan, taken)
             taken.add(name)
-            titled = _Titled(pattern, name, title, need, existing)
+            titled = _Titled(pattern, name, title, need, existing, merged)
             proposals.append(_proposal(titled, window, objections(pattern, need, clusters, ENGLISH)))
             continue
         abstentions.append(Abstention(what=f"{title} ({pattern.project})", reason=reason))
@@ -112,6 +114,13 @@ def propose(
 def expected_turns(pattern: Pattern) -> float:
     """Turns that would have been saved over the window."""
     return pattern.turns_saved * pattern.support.calls
+
+
+def _merged(plan: Plan, catalogue: Catalogue) -> list[CatalogueEntry]:
+    """Our own skills that the plan does all of, when they are two or more: it can take the place of all."""
+    found = [entry for entry in catalogue.entries if entry.own and entry.plan and covers(plan, entry.plan)]
+    found.sort(key=lambda entry: (-len(entry.plan.nodes) if entry.plan else 0, entry.name))
+    return found if len(found) > 1 else []
 
 
 def _existing(plan: Plan, catalogue: Catalogue) -> CatalogueEntry | None:
@@ -135,11 +144,12 @@ class _Titled:
     title: str
     need: Need
     existing: CatalogueEntry | None
+    merged: Sequence[CatalogueEntry] = ()
 
 
 def _proposal(titled: _Titled, window: Window, against: list[str]) -> Proposal:
     pattern, name, existing = titled.pattern, titled.name, titled.existing
-    action = ProposalAction.IMPROVE if existing else ProposalAction.NEW
+    action = ProposalAction.MERGE if titled.merged else ProposalAction.IMPROVE if existing else ProposalAction.NEW
     tools = list(dict.fromkeys(node.tool for node in pattern.plan.nodes))
     summary = ENGLISH.summary.format(
         things=listed(subjects(pattern.plan) or [titled.title]),
@@ -148,7 +158,9 @@ def _proposal(titled: _Titled, window: Window, against: list[str]) -> Proposal:
         tasks=pattern.support.tasks,
         turns=pattern.turns_saved,
     )
-    if existing:
+    if titled.merged:
+        summary = ENGLISH.merged.format(skills=listed([entry.name for entry in titled.merged]), skill=name) + summary
+    elif existing:
         summary = ENGLISH.changed.format(skill=f"{existing.name} {existing.version}") + summary
     content = json.dumps([action, name, pattern.model_dump(mode="json"), window.scope], sort_keys=True)
     mined = {page.rsplit(".", 1)[0] for page in pattern.evidence}

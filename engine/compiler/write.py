@@ -12,6 +12,7 @@ from instar.engine.compiler.emit import emit
 from instar.engine.compiler.errors import Unspecifiable
 from instar.engine.compiler.plans import axes_of, references
 from instar.engine.compiler.propose import akin, shape_of
+from instar.engine.compiler.upkeep import covers
 from instar.engine.compiler.wording import listed, skill_name, spoken
 from instar.engine.documents import (
     AgentText,
@@ -180,7 +181,7 @@ def _earlier(prd: Prd, plan: Plan, catalogue: Catalogue) -> CatalogueEntry | Non
 
 
 def _akin(before: Plan | None, plan: Plan) -> bool:
-    return before is not None and (shape_of(before) == shape_of(plan) or akin(before, plan))
+    return before is not None and (shape_of(before) == shape_of(plan) or akin(before, plan) or covers(plan, before))
 
 
 def _next(version: str) -> str:

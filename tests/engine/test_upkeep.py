@@ -188,3 +188,17 @@ def test_the_page_tells_all_of_it(record, plan: Plan) -> None:
     assert [proposal.action for proposal in reflection.proposals] == [ProposalAction.RETIRE]
     assert "| handed to a human |" in page
     assert "| `mine` | 6 | 6 | 0 sessions |" in page
+
+
+def test_skills_that_one_pattern_does_all_of_are_merged_under_the_larger_name(
+    plan: Plan, desks: list[Session]
+) -> None:
+    first = plan.model_copy(update={"nodes": plan.nodes[:1]})
+    window = Window("test", desks)
+    catalogue = Catalogue((entry("customer-alone", first), entry("customer-too", first)))
+    compiler = Compiler()
+    proposal = compiler.reflect(window, catalogue).proposals[0]
+    assert (proposal.action, proposal.skill) == (ProposalAction.MERGE, "customer-alone")
+    assert "customer-alone and customer-too" in proposal.summary
+    draft = compiler.write(compiler.specify(proposal, window), catalogue)
+    assert (draft.skill, draft.version) == ("customer-alone", "0.2.0")
