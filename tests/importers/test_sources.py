@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import tarfile
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -47,32 +48,35 @@ def test_a_pipe_that_is_named_is_refused_and_one_in_a_folder_is_skipped(write: W
     assert reading.reasons == ["not a regular file"]
 
 
-def test_what_may_not_be_read_is_an_error_when_named_and_a_skip_in_a_folder(write: Write, tmp_path: Path) -> None:
-    write("f/a.json", chat())
-    write("f/locked/b.json", chat("b"))
-    write("f/secret.json", chat("c"))
-    (tmp_path / "f/locked").chmod(0)
-    (tmp_path / "f/secret.json").chmod(0)
-    script = textwrap.dedent("""
-        import os, sys
-        from pathlib import Path
-        from instar.engine.importers import SourceError, Skipped, read_sources
-        if os.getuid() == 0:
-            os.setgroups([]); os.setgid(65534); os.setuid(65534)
-        folder = Path(sys.argv[1])
-        for item in read_sources([folder]):
-            print(type(item).__name__, item.source.name, getattr(item, "reason", ""))
-        try:
-            read_sources([folder / "secret.json"])
-        except SourceError as error:
-            print("SourceError", error.reason)
-    """)
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "f")], capture_output=True, text=True, check=False
-    )
-    (tmp_path / "f/locked").chmod(0o755)
+AS_NOBODY = textwrap.dedent("""
+    import os, sys
+    from pathlib import Path
+    from instar.engine.importers import SourceError, read_sources
+    folder = Path(sys.argv[1])
+    assert list(read_sources([folder / "a.json"]))  # all modules are loaded while they can be read
+    if os.getuid() == 0:
+        os.setgroups([]); os.setgid(65534); os.setuid(65534)
+    for item in read_sources([folder]):
+        print(type(item).__name__, item.source.name, getattr(item, "reason", ""))
+    try:
+        read_sources([folder / "secret.json"])
+    except SourceError as error:
+        print("SourceError", error.reason)
+""")
+
+
+def test_what_may_not_be_read_is_an_error_when_named_and_a_skip_in_a_folder() -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to other users
+        folder = Path(name)
+        folder.chmod(0o755)
+        for path in ("a.json", "locked/b.json", "secret.json"):
+            (folder / path).parent.mkdir(exist_ok=True)
+            (folder / path).write_text(json.dumps(chat(path)))
+        (folder / "locked").chmod(0)
+        (folder / "secret.json").chmod(0)
+        command = [sys.executable, "-c", AS_NOBODY, name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        (folder / "locked").chmod(0o755)
     assert done.stdout.splitlines() == [
         "Imported a.json ",
         "Skipped secret.json cannot be read: permission denied",
