@@ -8,9 +8,9 @@ order, whatever the machine.
 from __future__ import annotations
 
 import ast
-import copy
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -34,7 +34,8 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.FloorDiv: ast.Mult,
     ast.Mod: ast.Mult,
 }
-_Change = Callable[[ast.AST], None]
+_Change = tuple[str, object]
+"""A field of a node, and what it is set to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +53,12 @@ class Mutant:
 def handler_probes(tree: ast.Module) -> list[Mutant]:
     """For each error handler, code that gives itself away when the handler is entered."""
     found = []
-    for index, node in enumerate(ast.walk(tree)):
+    end = ast.Raise(ast.Call(ast.Name("SystemExit", ast.Load()), [], []))
+    for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler):
-            changed = copy.deepcopy(tree)
-            twin = next(item for position, item in enumerate(ast.walk(changed)) if position == index)
-            _set("body", [ast.Raise(ast.Call(ast.Name("SystemExit", ast.Load()), [], []))])(twin)
-            ast.fix_missing_locations(changed)
-            lines = (node.lineno, node.end_lineno or node.lineno)
-            found.append(Mutant("probe", node.lineno, _shown(node), "", ast.unparse(changed), lines))
+            before, lines = _shown(node), (node.lineno, node.end_lineno or node.lineno)
+            with _changed(node, ("body", [end])):
+                found.append(Mutant("probe", node.lineno, before, _shown(node), ast.unparse(tree), lines))
     return found
 
 
@@ -68,37 +67,38 @@ def mutants(tree: ast.Module, limit: int, without: Sequence[tuple[int, int]] = (
 
     `without` are ranges of lines to leave alone.
     """
-    by_kind: dict[str, list[Mutant]] = {}
+    statements, nodes = _statements(tree), list(ast.walk(tree))
     original = ast.unparse(tree)
-    for mutant in _all(tree):
-        left_alone = any(first <= mutant.line <= last for first, last in without)
-        if mutant.source != original and not left_alone:
-            by_kind.setdefault(mutant.kind, []).append(mutant)
-    for found in by_kind.values():
-        found.sort(key=lambda mutant: hashlib.sha256(f"{mutant.line}{mutant.after}".encode()).digest())
-    turns = zip_longest(*(by_kind[kind] for kind in sorted(by_kind)))
-    return [mutant for turn in turns for mutant in turn if mutant is not None][:limit]
-
-
-def _all(tree: ast.Module) -> Iterator[Mutant]:
-    nodes = list(ast.walk(tree))
-    skipped = _skipped(tree)
-    statements = _statements(tree)
-    for index, node in enumerate(nodes):
-        if id(node) in skipped:
+    found: dict[str, Mutant] = {}
+    for kind, place, change in _sites(tree):
+        if len(found) == limit:
+            break
+        if place not in statements:
             continue
-        for kind, change in _changes(node):
-            changed = copy.deepcopy(tree)
-            twin = next(found for position, found in enumerate(ast.walk(changed)) if position == index)
-            change(twin)
-            ast.fix_missing_locations(changed)
-            statement = statements.get(id(node))
-            if statement is None:
-                continue
-            place, original = statement
-            after = next(found for position, found in enumerate(ast.walk(changed)) if position == place)
-            line = getattr(node, "lineno", original.lineno)
-            yield Mutant(kind, line, _shown(original), _shown(after), ast.unparse(changed))
+        line, before = statements[place]
+        if any(first <= line <= last for first, last in without):
+            continue
+        shown = _shown(before)
+        with _changed(nodes[place], change):
+            source, after = ast.unparse(tree), _shown(before)
+        if source != original:
+            found.setdefault(source, Mutant(kind, line, shown, after, source))
+    return list(found.values())
+
+
+def _sites(tree: ast.Module) -> Iterator[tuple[str, int, _Change]]:
+    """Every fault that can be put somewhere: its kind, the place of its node in the walk, and the change."""
+    skipped = _skipped(tree)
+    by_kind: dict[str, list[tuple[str, int, _Change]]] = {}
+    for place, node in enumerate(ast.walk(tree)):
+        if id(node) not in skipped:
+            for kind, change in _changes(node):
+                by_kind.setdefault(kind, []).append((kind, place, change))
+    for sites in by_kind.values():
+        # Spread over the code, the same way every time.
+        sites.sort(key=lambda site: hashlib.sha256(f"{site[0]} {site[1]}".encode()).digest())
+    for turn in zip_longest(*(by_kind[kind] for kind in sorted(by_kind))):
+        yield from (site for site in turn if site is not None)
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, _Change]]:
@@ -106,23 +106,23 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, _Change]]:
     yield from _operators(node)
     match node:
         case ast.If(test=test) | ast.IfExp(test=test):
-            yield "condition", _set("test", ast.UnaryOp(ast.Not(), test))
+            yield "condition", ("test", ast.UnaryOp(ast.Not(), test))
         case ast.comprehension(ifs=[_, *_], iter=source):
-            yield "condition", _set("ifs", [])
-            yield "loop", _set("iter", _first(source))
+            yield "condition", ("ifs", [])
+            yield "loop", ("iter", _first(source))
         case ast.comprehension(iter=source) | ast.For(iter=source):
-            yield "loop", _set("iter", _first(source))
+            yield "loop", ("iter", _first(source))
         case ast.Return(value=ast.expr()):
-            yield "return", _set("value", ast.Constant(None))
+            yield "return", ("value", ast.Constant(None))
         case ast.Expr(value=ast.Call()):
-            yield "dropped", _set("value", ast.Constant(None))
+            yield "dropped", ("value", ast.Constant(None))
         case ast.Assign(value=ast.Call()):
-            yield "dropped", _set("value", ast.Constant(None))
+            yield "dropped", ("value", ast.Constant(None))
         case ast.Call(keywords=[first, second, *rest]) if first.arg and second.arg:
             swapped = [ast.keyword(first.arg, second.value), ast.keyword(second.arg, first.value), *rest]
-            yield "swapped", _set("keywords", swapped)
+            yield "swapped", ("keywords", swapped)
         case ast.Dict(values=[first_value, second_value, *values]):
-            yield "swapped", _set("values", [second_value, first_value, *values])
+            yield "swapped", ("values", [second_value, first_value, *values])
         case ast.Constant(value=value):
             yield from _constants(value)
         case _:
@@ -132,29 +132,34 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, _Change]]:
 def _operators(node: ast.AST) -> Iterator[tuple[str, _Change]]:
     match node:
         case ast.Compare(ops=[operator]) if type(operator) in _COMPARISONS:
-            yield "comparison", _set("ops", [_COMPARISONS[type(operator)]()])
+            yield "comparison", ("ops", [_COMPARISONS[type(operator)]()])
         case ast.BinOp(op=operator) if type(operator) in _ARITHMETIC:
-            yield "arithmetic", _set("op", _ARITHMETIC[type(operator)]())
+            yield "arithmetic", ("op", _ARITHMETIC[type(operator)]())
         case ast.BoolOp(op=operator):
-            yield "condition", _set("op", ast.Or() if isinstance(operator, ast.And) else ast.And())
+            yield "condition", ("op", ast.Or() if isinstance(operator, ast.And) else ast.And())
         case _:
             pass
 
 
 def _constants(value: object) -> Iterator[tuple[str, _Change]]:
     if isinstance(value, bool):
-        yield "constant", _set("value", not value)
+        yield "constant", ("value", not value)
     elif isinstance(value, int | float):
-        yield "constant", _set("value", value + 1)
+        yield "constant", ("value", value + 1)
     elif isinstance(value, str):
-        yield "constant", _set("value", value + "_" if value else "_")
+        yield "constant", ("value", value + "_" if value else "_")
 
 
-def _set(field: str, value: object) -> _Change:
-    def change(node: ast.AST) -> None:
-        setattr(node, field, copy.deepcopy(value))
-
-    return change
+@contextmanager
+def _changed(node: ast.AST, change: _Change) -> Iterator[None]:
+    """The tree with one field changed, inside the block."""
+    field, value = change
+    before = getattr(node, field)
+    setattr(node, field, value)
+    try:
+        yield
+    finally:
+        setattr(node, field, before)
 
 
 def _first(source: ast.expr) -> ast.expr:
@@ -187,14 +192,14 @@ def _skipped(tree: ast.Module) -> set[int]:
 
 
 def _statements(tree: ast.Module) -> dict[int, tuple[int, ast.stmt]]:
-    """For each node, the statement it belongs to and that statement's place in the walk."""
+    """For the place of each node in the walk: its line and the statement it belongs to."""
     places = {id(node): place for place, node in enumerate(ast.walk(tree))}
     found: dict[int, tuple[int, ast.stmt]] = {}
 
     def visit(node: ast.AST, statement: ast.stmt | None) -> None:
         inside = node if isinstance(node, ast.stmt) else statement
         if inside is not None:
-            found[id(node)] = (places[id(inside)], inside)
+            found[places[id(node)]] = (getattr(node, "lineno", inside.lineno), inside)
         for child in ast.iter_child_nodes(node):
             visit(child, inside)
 

@@ -1,4 +1,5 @@
 import ast
+import time
 
 import pytest
 
@@ -104,6 +105,14 @@ def test_documentation_annotations_imports_and_the_notice_are_left_alone():
     )
     assert mutants(ast.parse(code), MAX_MUTANTS) == []
     assert handler_probes(ast.parse(code)) == []
+
+
+def test_the_choice_of_mutants_in_a_large_file_takes_a_moment():
+    body = "\n".join(f'    x{number} = a + {number} if a > {number} else "{number}"' for number in range(1000))
+    started = time.process_time()
+    found = mutants(ast.parse(f"def run(tools, *, a):\n{body}\n    return x1\n"), MAX_MUTANTS)
+    assert len(found) == MAX_MUTANTS
+    assert time.process_time() - started < 15.0
 
 
 def earlier(sandbox, files: dict[str, str], cases: list[Case]) -> Judgement:
