@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from instar.adapters.cli.main import run as run_here
+
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "examples" / "order_desk" / "sessions"
 TOOLS = ROOT / "examples" / "order_desk" / "tools.toml"
@@ -49,9 +51,16 @@ def run_instar(
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    def run_in(*arguments: str | Path, **options: object) -> Ran:
-        return run_instar(tmp_path / "home", *arguments, **options)  # type: ignore[arg-type]
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process, where nothing hangs on whose process it is; otherwise in one of its own."""
+
+    def run_in(*arguments: str | Path, prefix: Sequence[str] = ()) -> Ran:
+        if prefix:
+            return run_instar(tmp_path / "home", *arguments, prefix=prefix)
+        monkeypatch.setenv("INSTAR_HOME", str(tmp_path / "home"))
+        capfd.readouterr()
+        code = run_here([str(argument) for argument in arguments])
+        return Ran(code, *capfd.readouterr())
 
     return run_in
 

@@ -174,15 +174,13 @@ COMMANDS: list[list[str]] = [
 ]
 
 
-def test_every_command_teaches_and_speaks_json(monkeypatch, capsys) -> None:
-    from instar.adapters.cli.main import run as run_here
-
+def test_every_command_teaches_and_speaks_json(run) -> None:
     for command in COMMANDS:
-        assert run_here([*command, "--help"]) == 0
-        shown = capsys.readouterr().out
-        assert "Usage:" in shown
+        ran = run(*command, "--help")
+        assert ran.code == 0
+        assert "Usage:" in ran.out
         if len(command) == 2 or (command and command[0] not in {"review", "skills", "pages"}):
-            assert "--json" in shown, command
+            assert "--json" in ran.out, command
 
 
 @pytest.mark.parametrize(

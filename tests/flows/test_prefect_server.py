@@ -108,7 +108,7 @@ def test_the_ui_is_told_where_the_api_is_and_sends_nothing_home(running: ServerI
     assert settings["analytics_enabled"] is False
     assert settings["ephemeral"]["enabled"] is False
     assert settings["services"]["event_persister"]["batch_size"] == 200
-    assert settings["services"]["task_run_recorder"]["flush_interval"] == 0.5
+    assert settings["services"]["task_run_recorder"]["flush_interval"] == 1
 
 
 @pytest.mark.parametrize(
