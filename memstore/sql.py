@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -45,7 +45,7 @@ _SCOPES = select(_HEAD.id, _HEAD.scope).where(_IDS_GIVEN)
 _HEADS = _LAST.where(_IDS_GIVEN)
 _VERSIONS = _PAGE.where(_HEAD.id == bindparam("of")).order_by(_VERSION.version)
 _ONE_VERSION = _VERSIONS.where(_VERSION.version == bindparam("number"))
-_INSERT = {table.name: table.insert() for table in schema.metadata.tables.values()}
+_INSERT = {table.name: table.insert().inline() for table in schema.metadata.tables.values()}
 _ADVANCE = schema.pages.update().where(_HEAD.seq == bindparam("of"), _HEAD.version == bindparam("before"))
 
 
@@ -154,12 +154,12 @@ class SqlTransaction:
             reserved = self._next_seqs(self._connection, len(new))
             seqs = {page.id: seq for page, seq in zip(new, reserved, strict=True)}
             values = [head_values(page, seqs[page.id]) for page in new]
-            self._connection.execute(_INSERT["pages"], values)
+            self._insert("pages", values)
         for page in later:
             self._advance(page, seqs.get(page.id, page.seq))
         rows = [version_values(page, seqs.get(page.id, page.seq), batch) for page in pages]
         if rows:
-            self._connection.execute(_INSERT["versions"], rows)
+            self._insert("versions", rows)
         self._tag(new, later, seqs)
         self._announce([(page.id, page.version) for page in pages])
 
@@ -177,7 +177,7 @@ class SqlTransaction:
             self._connection.execute(schema.tags.delete().where(_TAG.page == bindparam("of")), changed)
         rows = [{"page": seqs.get(page.id, page.seq), "tag": tag} for page in last.values() for tag in page.tags]
         if rows:
-            self._connection.execute(_INSERT["tags"], rows)
+            self._insert("tags", rows)
 
     def log(self, entries: Sequence[JournalEntry], batch: BatchRecord | None = None) -> None:
         """Append to the journal and remember the batch's key."""
@@ -190,14 +190,14 @@ class SqlTransaction:
                 "actor": batch.actor,
                 "at": to_micros(batch.at),
             }
-            self._connection.execute(_INSERT["batches"], [record])
+            self._insert("batches", [record])
         if entries:
-            self._connection.execute(_INSERT["journal"], [journal_values(entry) for entry in entries])
+            self._insert("journal", [journal_values(entry) for entry in entries])
 
     def record(self, faults: Sequence[Fault]) -> None:
         """Append to the list of faults."""
         if faults:
-            self._connection.execute(_INSERT["faults"], [fault_values(fault) for fault in faults])
+            self._insert("faults", [fault_values(fault) for fault in faults])
 
     def stage(self, entries: Sequence[Staged]) -> None:
         """Keep entries without effect."""
@@ -206,7 +206,7 @@ class SqlTransaction:
             for entry in entries
         ]
         if rows:
-            self._connection.execute(_INSERT["staged"], rows)
+            self._insert("staged", rows)
 
     def unstage(self, seqs: Collection[int]) -> None:
         """Forget staged entries."""
@@ -242,7 +242,7 @@ class SqlTransaction:
     def keep_trace(self, run: str, lines: Sequence[str]) -> None:
         """Append to the decision trace of a run."""
         if lines:
-            self._connection.execute(_INSERT["traces"], [{"run": run, "line": line} for line in lines])
+            self._insert("traces", [{"run": run, "line": line} for line in lines])
 
     def advance(self, consumer: str, through: int) -> None:
         """Remember how far a consumer has come."""
@@ -258,7 +258,10 @@ class SqlTransaction:
     def _announce(self, changed: Sequence[tuple[str, int]]) -> None:
         if changed:
             rows = [{"page": page_id, "version": version} for page_id, version in changed]
-            self._connection.execute(_INSERT["outbox"], rows)
+            self._insert("outbox", rows)
+
+    def _insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._connection.execute(_INSERT[table], rows)
 
     def _all(self, statement: Select[Any], given: dict[str, Any] | None = None) -> Sequence[Row[Any]]:
         return self._connection.execute(statement, given).all()
