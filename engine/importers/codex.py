@@ -40,7 +40,10 @@ _SPEAKERS = {
 }
 _NOT_THE_USERS = ("<environment_context>", "<turn_aborted>", "<user_instructions>", "# AGENTS.md instructions for")
 _REFUSED = ("exec command rejected by user", "patch rejected by user", "aborted by user")
-_EXIT_CODE = re.compile(r"(?:[^\n]{0,200}\n){0,6}?(?:Exit code: |Process exited with code )(-?\d{1,10})\n")
+_EXIT_CODE = re.compile(
+    r"(?:Chunk ID: [^\n]{0,80}\n)?(?:Wall time: [^\n]{0,80}\n)?"
+    r"(?:Exit code: |Process exited with code )(-?\d{1,10})\n"
+)
 
 
 class Codex:

@@ -43,10 +43,11 @@ def _read_events(observations: list[Record], transcript: Transcript, *, depth: i
         if one.get("type") == "GENERATION":
             turn = text_field(one, "id")
             if not begun:
-                asked = [
-                    one for one in chat_messages(one.get("input"), depth=depth) if mapping(one).get("role") != "tool"
+                seen = map(mapping, chat_messages(one.get("input"), depth=depth))
+                asked: list[JsonValue] = [
+                    message | {"tool_calls": []} for message in seen if message.get("role") != "tool"
                 ]
-                read_messages([mapping(one) | {"tool_calls": []} for one in asked], transcript)
+                read_messages(asked, transcript)
                 begun = bool(asked)
             transcript.say(Speaker.ASSISTANT, said_in(one.get("output"), depth=depth), at)
         elif one.get("type") == "TOOL":

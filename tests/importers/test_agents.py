@@ -64,6 +64,10 @@ def test_codex_results_carry_the_exit_code_that_the_harness_writes(write: Write)
                 codex_output("3", "Exit code: 1\nWall time: 2 s\nOutput:\nno tests ran"),
                 codex_call("4", "cat errors.log"),
                 codex_output("4", "Exit code: 0\nWall time: 0 s\nOutput:\nError: from last week"),
+                codex_call("7", "tail ci.log"),
+                codex_output("7", "step 1\nstep 2\nExit code: 1\nfrom last week"),
+                codex_call("8", "long job"),
+                codex_output("8", "Chunk ID: ab12\nWall time: 3 s\nProcess exited with code 3\nOutput:\n"),
                 codex_call("5", "rm x"),
                 codex_output("5", "exec command rejected by user"),
                 codex_call("6", "view"),
@@ -86,10 +90,12 @@ def test_codex_results_carry_the_exit_code_that_the_harness_writes(write: Write)
         (None, OK),
         (None, ERROR),
         (None, OK),
+        (None, OK),
+        (None, ERROR),
         (None, REFUSED),
         (None, OK),
     ]
-    assert turns(session) == [0, 0, 1, 2, 3, 4]
+    assert turns(session) == [0, 0, 1, 2, 3, 4, 5, 6]
     assert said(session) == [
         ("system", "<environment_context>…</environment_context>"),
         ("user", "Run the tests"),
