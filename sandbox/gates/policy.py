@@ -54,7 +54,10 @@ def policy(files: Mapping[str, bytes], manifest: Manifest) -> Judgement:
 
 
 def risk_of(findings: Sequence[Finding], manifest: Manifest | None) -> Risk:
-    """How strict the review must be: the worst finding, and at least elevated when the skill can write."""
+    """How strict the review must be: the worst finding, and at least elevated when the skill can write.
+
+    Without a manifest (`policy` could not judge) the worst is assumed.
+    """
     if manifest is None:
         return "high"
     worst = max((_ORDER[finding.severity] for finding in findings), default=0)

@@ -65,13 +65,14 @@ def run_gates(
         results.append(result)
         if on_result is not None:
             on_result(result)
-    findings = [finding for result in results if result.gate == "policy" for finding in result.findings]
+    looked_at = next(result for result in results if result.gate == "policy")
+    known = run.manifest if looked_at.verdict is not Verdict.INCOMPLETE else None
     return GateReport(
         skill=run.manifest.name if run.manifest is not None else "",
         version=run.manifest.version if run.manifest is not None else "",
         digest=content_digest(encoded),
         results=results,
-        risk=risk_of(findings, run.manifest),
+        risk=risk_of(looked_at.findings, known),
         isolation=run.isolation(),
         tools={name: metadata.version(name) for name in _TOOLS},
     )

@@ -33,6 +33,8 @@ def strength(candidate: Candidate, sandbox: Sandbox) -> Judgement:
         tree = parse_python(candidate.files[SKILL_PY])
         probes = handler_probes(tree)
         cases = sorted(candidate.cases.values(), key=lambda case: (-len(case.calls), case.name))
+        if not all_exact(sandbox, candidate, candidate.files, cases, MUTANT_LIMITS):
+            return incomplete("the code as it is does not pass its own cases, so that no fault in it would show")
         with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
             unreached = [
                 probe

@@ -82,6 +82,12 @@ def test_a_fault_that_loops_for_ever_counts_as_noticed(sandbox, no_process_left)
     assert judgement.verdict is Verdict.PASS
 
 
+def test_code_that_fails_its_own_cases_is_left_to_replay(sandbox):
+    judgement = judge(sandbox, draft(CODE.replace('"open": open_orders(orders)', '"open": -1')))
+    assert judgement.verdict is Verdict.INCOMPLETE
+    assert "own cases" in judgement.summary
+
+
 def test_code_that_cannot_be_parsed_is_incomplete(sandbox):
     assert judge(sandbox, draft("def run(\n")).verdict is Verdict.INCOMPLETE
 
