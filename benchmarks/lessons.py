@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from instar.engine.compiler.compiler import Compiler
 from instar.engine.compiler.lessons import Cluster, clusters, task_of
 from instar.engine.compiler.propose import ProposalSettings
 from instar.engine.compiler.reflect import ReflectSettings
-from instar.engine.compiler.requests import request_of, words_of
+from instar.engine.compiler.requests import request_of, stem_of
 from instar.engine.documents import Catalogue, Draft, Window
 from instar.engine.importers import Imported, read_sources
 from instar.engine.session import Session
@@ -230,19 +231,21 @@ def _requests(sessions: Sequence[Session], tools: tuple[str, list[str]]) -> list
     return found
 
 
+def _stems(text: str) -> list[str]:
+    return [stem_of(word) for word in re.findall(r"[a-z0-9]+", text.lower()) if len(word) > 2]
+
+
 class Ranking:
-    """Okapi BM25 over names and descriptions (Robertson and Zaragoza 2009), k1 = 1.2, b = 0.75."""
+    """Okapi BM25 over names and descriptions (Robertson and Zaragoza 2009), k1 = 1.2, b = 0.75; no stop words."""
 
     def __init__(self, descriptions: dict[str, str]) -> None:
-        self._words = {
-            name: Counter(words_of(f"{name.replace('-', ' ')} {text}")) for name, text in descriptions.items()
-        }
+        self._words = {name: Counter(_stems(f"{name} {text}")) for name, text in descriptions.items()}
         self._mean = sum(words.total() for words in self._words.values()) / len(self._words)
         self._seen = Counter(word for words in self._words.values() for word in words)
 
     def best(self, request: str, count: int) -> list[str]:
         """The names that fit a request best, in order; ties by name."""
-        asked = set(words_of(request))
+        asked = set(_stems(request))
         return sorted(self._words, key=lambda name: (-self._score(asked, self._words[name]), name))[:count]
 
     def _score(self, asked: set[str], words: Counter[str]) -> float:

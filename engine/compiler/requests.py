@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from instar.engine.compiler.lessons import task_of
 from instar.engine.session import Message, Session, Speaker
@@ -101,8 +101,3 @@ def singular(word: str) -> str:
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
     return word
-
-
-def words_of(text: str) -> Iterable[str]:
-    """The stems of the telling words of a text."""
-    return (stem_of(match[0].lower()) for match in _WORD.finditer(text) if match[0].lower() not in _COMMON)
