@@ -100,8 +100,10 @@ class Run:
     def _meet(self) -> int | None:
         """The job's process id, kept open so that it can be ended without a race; None when bwrap gave up before."""
         text, deadline = b"", time.monotonic() + START_SECONDS
+        waiting = select.poll()
+        waiting.register(self._info, select.POLLIN)
         while b"}" not in text:
-            ready, _, _ = select.select([self._info], [], [], max(0.0, deadline - time.monotonic()))
+            ready = waiting.poll(max(0.0, deadline - time.monotonic()) * 1000)
             data = os.read(self._info, 4096) if ready else b""
             if not data:
                 return None

@@ -100,21 +100,26 @@ class Docker:
         _sweep()
         job = Job({}, ("python", "-c", PROBE))
         outside: list[Outside] = []
-        answer = self._run(job, jobs.checked(job), lambda pid: outside.append(seen_from_outside(pid)))
+
+        def look(pid: int) -> None:
+            with suppress(PermissionError):  # only root may look into a container
+                outside.append(seen_from_outside(pid))
+
+        answer = self._run(job, jobs.checked(job), look)
         try:
             inside = Observation(succeeded=TypeAdapter(list[str]).validate_json(answer.stdout))
         except ValidationError as error:
             said = (answer.reason or answer.stderr.decode(errors="replace"))[-500:]
             raise SandboxFailed(NAME, f"the probe did not answer: {said}") from error
         missing = [name for name in inside.broken() if name != WHOLE_FILE_SYSTEM]
-        missing += [f"own {name} namespace" for name in APART if name not in outside[0].apart]
-        if outside[0].account not in NUMBERS:
-            missing.append("an account of its own")
+        for seen in outside:
+            missing += [f"own {name} namespace" for name in APART if name not in seen.apart]
+            missing += [] if seen.account in NUMBERS else ["an account of its own"]
         if missing:
             raise SandboxUnavailable(NAME, f"not in force here: {', '.join(missing)}", "Check the engine's settings.")
         held = [name for name in inside.held() if name != WHOLE_FILE_SYSTEM]
-        account = "an account of its own on the host"
-        return Isolation(NAME, (f"own {', '.join(APART)} namespaces", "files of an image", *held, account))
+        apart = [f"own {', '.join(APART)} namespaces", "an account of its own on the host"] if outside else []
+        return Isolation(NAME, ("files of an image", *held, *apart))
 
     def _run(self, job: Job, command: jobs.Command, before_orders: Callable[[int], None] | None = None) -> JobResult:
         try:
@@ -270,6 +275,8 @@ def _folder(job: Job) -> Iterator[Path]:
             _write(folder / "work" / name, content)
         for name, content in jobs.inside_files():
             _write(folder / "inside" / Path(name).name, content)
+        for path in folder.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o444)
         yield folder
     finally:
         shutil.rmtree(folder)
@@ -286,4 +293,3 @@ def _sweep() -> None:
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    path.chmod(0o444)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import resource
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import resources
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -54,9 +54,12 @@ def checked(job: Job) -> Command:
     """Check a job before anything is started for it.
 
     Raises:
-        InvalidJob: a path that leaves `/work` or is both file and folder, too many bytes, not a Python command.
+        InvalidJob: a path that leaves `/work` or is both file and folder, too much, no room, not a Python command.
     """
     _check_files(job.files)
+    for limit, amount in asdict(job.limits).items():
+        if not amount > 0:
+            raise InvalidJob("limits", f"{limit} must be positive")
     for name, value in job.environment.items():
         if not name or "=" in name or "\0" in name + value:
             raise InvalidJob("environment", f"{name!r} cannot be set")

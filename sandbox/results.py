@@ -28,7 +28,7 @@ def result(backend: str, job: Job, seen: Observed, conversation: Conversation | 
             case ("signal", said):
                 number, ending, reason = said, Ending.KILLED, f"signal {said}"
             case _:
-                raise SandboxFailed(backend, "it was ended from outside, perhaps because the host ran out of memory")
+                raise SandboxFailed(backend, "it was ended from outside, or its limits left no room to start")
     return JobResult(
         ending=ending,
         exit_code=code,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """One count. `children` are process ids below this process; `folders` are ours in the temporary folder."""
+    """One count. `children` are process ids below this process; `folders` are its own in the temporary folder.
+
+    Mounts are the whole machine's: comparing them means something only when nobody else starts containers.
+    """
 
     descriptors: int
     children: tuple[int, ...]
@@ -34,7 +38,7 @@ def traces() -> Traces:
         descriptors=sum(1 for _ in Path("/proc/self/fd").iterdir()),
         children=tuple(_descendants()),
         mounts=tuple(sorted(Path("/proc/self/mountinfo").read_text().splitlines())),
-        folders=tuple(sorted(path.name for path in Path(tempfile.gettempdir()).glob("instar-job-*"))),
+        folders=tuple(sorted(path.name for path in Path(tempfile.gettempdir()).glob(f"instar-job-{os.getpid()}-*"))),
     )
 
 
@@ -46,7 +50,7 @@ def _descendants() -> list[int]:
         except OSError:  # it ended in the meantime
             continue
     found: list[int] = []
-    waiting = [int(Path("/proc/self").resolve().name)]
+    waiting = [os.getpid()]
     while waiting:
         parent = waiting.pop()
         children = [child for child, of in parents.items() if of == parent]

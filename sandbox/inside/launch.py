@@ -25,7 +25,7 @@ import sys
 
 PR_SET_DUMPABLE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 4, 22, 2
 NO_ORDERS, NOT_SEALED = 121, 122
-MEMORY = b"m"
+CONFINED, MEMORY = b"c", b"m"
 ROUNDING_SECONDS = 0.2
 
 
@@ -45,7 +45,6 @@ def connect(path: str) -> tuple[int, list[int], list[int]]:
     if os.environ.get("INSTAR_BROKER") != "connect":
         return control, [life], []
     broker = one(b"b")
-    os.set_inheritable(broker, True)
     os.environ["INSTAR_BROKER"] = str(broker)
     return control, [life], [broker]
 
@@ -98,7 +97,10 @@ def confine(given: list[list[str]], keep: list[int]) -> None:
         del os.environ[name]
     for verb, *words in given:
         if verb == "limit":
-            resource.setrlimit(int(words[0]), (int(words[1]), int(words[1])))
+            number, wanted = int(words[0]), int(words[1])
+            _, allowed = resource.getrlimit(number)
+            value = wanted if allowed == resource.RLIM_INFINITY else min(wanted, allowed)
+            resource.setrlimit(number, (value, value))
 
 
 def become(target: list[str]) -> None:
@@ -136,7 +138,7 @@ def stand_by(control: int, job: int, report: int, held: list[int], seconds: int)
         ended, status, used = os.wait4(job, os.WNOHANG)
         if ended == job:
             spent = used.ru_utime + used.ru_stime >= seconds - ROUNDING_SECONDS
-            os.write(control, b"cpu\n" if spent and os.WIFSIGNALED(status) else describe(status, report))
+            os.write(control, describe(status, report, spent=spent))
             os._exit(0)
         for descriptor, _ in events.poll():
             if descriptor == control:
@@ -150,17 +152,19 @@ def processor_seconds(given: list[list[str]]) -> int:
     return limits.get(str(resource.RLIMIT_CPU), 1 << 30)
 
 
-def describe(status: int, report: int) -> bytes:
-    """The end of the job, in a word."""
+def describe(status: int, report: int, *, spent: bool) -> bytes:
+    """The end of the job, in a word; nothing when it was not confined, because then it was not the job that ended."""
     os.set_blocking(report, False)
     try:
-        memory = os.read(report, 1) == MEMORY
+        told = os.read(report, 16)
     except BlockingIOError:
-        memory = False
+        told = b""
+    if not told.startswith(CONFINED):
+        return b""
     if os.WIFSIGNALED(status):
-        return b"signal %d\n" % os.WTERMSIG(status)
+        return b"cpu\n" if spent else b"signal %d\n" % os.WTERMSIG(status)
     code = os.WEXITSTATUS(status)
-    return b"memory\n" if memory and code != 0 else b"exit %d\n" % code
+    return b"memory\n" if MEMORY in told and code != 0 else b"exit %d\n" % code
 
 
 def launch() -> None:
@@ -185,6 +189,7 @@ def launch() -> None:
     _signal.signal(_signal.SIGINT, interrupt)
     confine(given, [reporting, *kept])
     seal(library, given)
+    os.write(reporting, CONFINED)
     try:
         become(target)
     except MemoryError:

@@ -62,6 +62,15 @@ def test_no_container_and_no_folder_stays(docker, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_strict_umask_does_not_hide_the_files_from_the_job(docker):
+    before = os.umask(0o077)
+    try:
+        result = docker.run(Job({"a/b.txt": b"seen"}, ("python", "-c", "print(open('a/b.txt').read())")))
+    finally:
+        os.umask(before)
+    assert result.stdout == b"seen\n"
+
+
 def test_a_container_dies_with_the_process_that_started_it(docker):
     program = (
         "from instar.sandbox.docker import Docker\n"
