@@ -26,6 +26,7 @@ EVALUATIONS = "evaluations"
 TRACES = "traces"
 _PEEK = 4096
 _SCHEMA_WORDS = (b'"parameters"', b'"inputSchema"', b'"input_schema"')
+_SESSION_WORDS = (b'"sessionId"', b'"leafUuid"', b'"snapshot"')
 _HEADERS = ("header.json", "_journal/start.json")
 _SESSION_ID = re.compile(rb'"sessionId":\s?"([^"\\]{1,128})"')
 _OVERLAP = 256
@@ -43,7 +44,6 @@ class Companions:
     """Lists of tool schemas, by folder."""
     parts: Counter[str] = field(default_factory=Counter)
     """In how many files each recorded session id occurs."""
-
     summaries: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
     """What a file beside a chat history says about its session, by folder."""
     evaluations: dict[str, dict[str, JsonValue]] = field(default_factory=dict)
@@ -106,7 +106,7 @@ def _look_at(member: Member, companions: Companions, limits: ImportLimits) -> No
         _header(member, companions, limits)
     elif start == b"[" and b'"role"' not in head and any(word in head for word in _SCHEMA_WORDS):
         _schemas(member, companions, limits)
-    elif start == b"{" and b'"sessionId"' in head and not member.lies_in(SUBAGENTS):
+    elif start == b"{" and any(word in head for word in _SESSION_WORDS) and not member.lies_in(SUBAGENTS):
         companions.parts.update(_session_ids(member))
 
 

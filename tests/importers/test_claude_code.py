@@ -189,6 +189,13 @@ def test_a_session_that_spans_files_is_one_session_and_copied_lines_count_once(w
     assert reading.skipped == []
 
 
+def test_a_session_that_spans_files_is_one_whatever_its_files_begin_with(write: Write, tmp_path: Path) -> None:
+    snapshot = {"type": "file-history-snapshot", "messageId": "m", "snapshot": {"files": ["x" * 20_000]}}
+    write("p/a.jsonl", as_lines([snapshot, said("u", "Start")]))
+    write("p/b.jsonl", as_lines([snapshot, said("uu", "Go on")]))
+    assert len(read(tmp_path).only.steps) == 2
+
+
 def test_a_session_of_which_a_part_is_missing_is_still_read(write: Write, tmp_path: Path) -> None:
     write("p/a.jsonl", as_lines([said("u", "Start"), agent("aa", use("t1"))]))
     # The second file names the session but has only a record that is none.
