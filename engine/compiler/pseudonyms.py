@@ -12,10 +12,10 @@ import hashlib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from datetime import date, timedelta
-from itertools import pairwise
 
 from pydantic import JsonValue
 
+from instar.engine.compiler.identifying import DATE, identifying, is_numbered
 from instar.engine.session import Session
 from instar.skills.cases import Case, RecordedCall
 
@@ -24,62 +24,7 @@ COMMON_TASKS = 3
 MIN_IN_TEXT = 4
 """Characters a value must have to be replaced inside longer text."""
 
-_PERSONAL = frozenset(
-    [
-        "email",
-        "mail",
-        "phone",
-        "telephone",
-        "mobile",
-        "fax",
-        "firstname",
-        "lastname",
-        "surname",
-        "fullname",
-        "username",
-        "address",
-        "address1",
-        "address2",
-        "street",
-        "zip",
-        "zipcode",
-        "postal",
-        "postcode",
-        "dob",
-        "birthdate",
-        "birthday",
-        "ssn",
-        "passport",
-    ]
-)
-_PERSONAL_PAIRS = frozenset(
-    {("first", "name"), ("last", "name"), ("full", "name"), ("user", "name"), ("middle", "name")}
-)
-_OF_BIRTH = frozenset({"dob", "birthdate", "birthday", "birth"})
-_PEOPLE = frozenset(
-    [
-        "user",
-        "customer",
-        "passenger",
-        "person",
-        "contact",
-        "owner",
-        "employee",
-        "patient",
-        "member",
-        "client",
-        "guest",
-    ]
-)
-_NUMBERED = frozenset(["id", "ids", "number", "phone", "account", "zip", "code", "card"])
-_KEY_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
-_EMAIL = re.compile(r"[\w.+\-]{1,64}@[\w\-]+(?:\.[\w\-]+)+")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?")
-_ID = re.compile(r"(?=.{4,80}$)#?[A-Za-z0-9](?:[A-Za-z0-9_\-]*[A-Za-z0-9])?")
-_CODE = re.compile(r"(?=[A-Z0-9]*\d)(?=[A-Z0-9]*[A-Z])[A-Z0-9]{5,20}")
-_PHONE = re.compile(r"\+?[\d\s().\-]{7,20}")
 _RUN = re.compile(r"[A-Za-z]+|\d+")
-_YEAR = re.compile(r"(19|20)\d\d")
 _TOKEN = re.compile(r"[\w#@.+\-]+")
 
 
@@ -101,8 +46,8 @@ class Pseudonyms:
         """The cases with everything that identifies replaced by the same mapping."""
         found: dict[str, bool] = {}
         for case in cases:
-            for key, value in (("", value) for value in _parts(case)):
-                for text, personal in _identifying(key, value, people=False, depth=0):
+            for part in _parts(case):
+                for text, personal in identifying(part):
                     found[text] = found.get(text, False) or personal
         originals = {text: personal for text, personal in found.items() if text not in self._keep}
         for text in sorted(originals):
@@ -165,7 +110,7 @@ class Pseudonyms:
         return text
 
     def _made(self, text: str, attempt: int) -> str:
-        if _DATE.fullmatch(text):
+        if DATE.fullmatch(text):
             moved = date(1950, 1, 1) + timedelta(days=self._number(text, attempt) % 18_000)
             return moved.isoformat() + text[10:]
         local, at, domain = text.partition("@")
@@ -231,52 +176,6 @@ def _parts(case: Case) -> Iterator[JsonValue]:
     yield case.returns
 
 
-def _identifying(key: str, value: JsonValue, *, people: bool, depth: int) -> Iterator[tuple[str, bool]]:
-    """Every string (and long number) that identifies, and whether it is personal: then its words are names."""
-    if depth > 12:
-        return
-    words = [word.lower() for word in _KEY_WORD.findall(key)]
-    if isinstance(value, dict):
-        about_people = bool({_singular(word) for word in words} & _PEOPLE) or bool(_PERSONAL & set(value))
-        for name, item in value.items():
-            if _numbered(name):
-                yield name, False
-            yield from _identifying(name, item, people=people or about_people, depth=depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _identifying(key, item, people=people, depth=depth + 1)
-    elif isinstance(value, str) and value:
-        personal = _is_personal(words, people=people)
-        birth = bool(_OF_BIRTH & set(words))
-        if birth or (personal and not _DATE.fullmatch(value)):
-            yield value, not birth
-        elif _EMAIL.fullmatch(value) or (
-            _PHONE.fullmatch(value) and sum(map(str.isdigit, value)) >= 7 and not _DATE.fullmatch(value)
-        ):
-            yield value, bool(_EMAIL.fullmatch(value))
-        elif _numbered(value):
-            yield value, bool({_singular(word) for word in words} & _PEOPLE)
-    elif isinstance(value, int) and not isinstance(value, bool) and len(str(value)) >= 5 and set(words) & _NUMBERED:
-        yield str(value), False
-
-
-def _is_personal(words: Sequence[str], *, people: bool) -> bool:
-    pairs = set(pairwise(words))
-    return bool(_PERSONAL & set(words) or _PERSONAL_PAIRS & pairs or (people and words == ["name"]))
-
-
-def _numbered(text: str) -> bool:
-    """Whether a string has the form of an id: no spaces, three digits or more, neither a date nor a plain year."""
-    digits = sum(map(str.isdigit, text))
-    if _CODE.fullmatch(text):
-        return True
-    return digits >= 3 and bool(_ID.fullmatch(text)) and not _DATE.fullmatch(text) and not _YEAR.fullmatch(text)
-
-
-def _singular(word: str) -> str:
-    return word.removesuffix("s")
-
-
 def _cased(word: str, like: str) -> str:
     if like.isupper() and len(like) > 1:
         return word.upper()
@@ -302,11 +201,11 @@ def _common_words(sessions: Sequence[Session]) -> frozenset[str]:
 def _ids(value: JsonValue, depth: int) -> Iterator[str]:
     if isinstance(value, dict) and depth < 12:
         for key, item in value.items():
-            if _numbered(key):
+            if is_numbered(key):
                 yield key
             yield from _ids(item, depth + 1)
     elif isinstance(value, list) and depth < 12:
         for item in value:
             yield from _ids(item, depth + 1)
-    elif isinstance(value, str) and _numbered(value):
+    elif isinstance(value, str) and is_numbered(value):
         yield value

@@ -53,4 +53,4 @@ def test_the_ranking_finds_by_words_among_fifty_others() -> None:
     assert len(DECOYS) == 50
     ranking = Ranking({**DECOYS, "mine": "Use when a request (reservation, cancel, flight) gives the user id."})
     assert ranking.best("I want to cancel the reservation of my flight", 3)[0] == "mine"
-    assert "mine" not in ranking.best("Please review my pull request before I merge the branch", 3)
+    assert ranking.best("Please review my pull request before I merge the branch", 1) == ["code-review"]
