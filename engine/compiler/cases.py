@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,10 +18,10 @@ from instar.engine.compiler.replay import Program
 from instar.engine.compiler.uses import Answers, batch_node, entries, error_text, replays
 from instar.engine.compiler.values import canonical
 from instar.engine.documents import Plan
-from instar.engine.session import Session
+from instar.engine.session import Session, ToolCall
 from instar.skills.cases import Case, RecordedCall
 
-MAX_SESSIONS = 1_500
+MAX_SESSIONS = 800
 MAX_BOUNDED = 2
 """Cases with bounded loops, for each set of parameters given."""
 
@@ -48,7 +48,7 @@ def cases_for(plan: Plan, sessions: Sequence[Session], effects: Mapping[str, Eff
     program = Program(plan)
     batch = batch_node(plan)
     tools = {node.tool for node in ([batch] if batch else entries(plan))}
-    chosen = [s for s in sessions if any(call.tool in tools for call, _ in s.exchanges())]
+    chosen = [s for s in sessions if calls_any(s, tools)]
     bounded: Counter[tuple[str, ...]] = Counter()
     for session in sorted(chosen, key=lambda s: s.page_id)[:MAX_SESSIONS]:
         found = trace(session, effects, window=0)
@@ -70,6 +70,11 @@ def cases_for(plan: Plan, sessions: Sequence[Session], effects: Mapping[str, Eff
                     named = one.model_copy(update={"name": case_name(session.task, len(cases))})
                     cases.append(TaskCase(session.task, named, evidence))
     return cases
+
+
+def calls_any(session: Session, tools: Collection[str]) -> bool:
+    """Whether a session calls one of the tools."""
+    return any(isinstance(step, ToolCall) and step.tool in tools for step in session.steps)
 
 
 def _variants(program: Program, arguments: dict[str, JsonValue]) -> list[dict[str, JsonValue]]:

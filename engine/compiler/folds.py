@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from instar.engine.compiler.cases import TaskCase, cases_for
+from instar.engine.compiler.cases import TaskCase, calls_any, cases_for
 from instar.engine.compiler.index import trace
 from instar.engine.compiler.mine import mine_again
 from instar.engine.compiler.settings import DEFAULTS, MiningSettings
@@ -13,7 +13,7 @@ from instar.engine.session import Session
 
 MAX_CASES = 4
 """Cases kept per hold-out."""
-MAX_SESSIONS = 250
+MAX_SESSIONS = 150
 """Sessions a hold-out is mined from; of more, those with the smallest page ids are taken (they are hashes)."""
 
 
@@ -30,7 +30,7 @@ def fold_plans(
         by_task.setdefault(found.task, []).append(found)
     chosen = sorted(by_task, key=lambda task: (-len(by_task[task]), task))[:limit]
     tools = {node.tool for node in pattern.plan.nodes}
-    using = [session for session in own if any(call.tool in tools for call, _ in session.exchanges())]
+    using = [session for session in own if calls_any(session, tools)]
     sample = {s.page_id: s for s in sorted(using, key=lambda session: session.page_id)[:MAX_SESSIONS]}
     traced = [trace(session, settings.effects, settings.window_steps) for session in sample.values()]
     folds = []
