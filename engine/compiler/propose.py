@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from instar.engine.compiler.acceptance import is_feasible
 from instar.engine.compiler.effects import CODING_AGENT_READS, CODING_AGENT_WRITES
+from instar.engine.compiler.identity import identified
 from instar.engine.compiler.lessons import Cluster
 from instar.engine.compiler.need import Need, need_of
 from instar.engine.compiler.objections import objections
@@ -162,10 +163,9 @@ def _proposal(titled: _Titled, window: Window, against: list[str]) -> Proposal:
         summary = ENGLISH.merged.format(skills=listed([entry.name for entry in titled.merged]), skill=name) + summary
     elif existing:
         summary = ENGLISH.changed.format(skill=f"{existing.name} {existing.version}") + summary
-    content = json.dumps([action, name, pattern.model_dump(mode="json"), window.scope], sort_keys=True)
     mined = {page.rsplit(".", 1)[0] for page in pattern.evidence}
-    return Proposal(
-        id=f"proposal-{hashlib.sha256(content.encode()).hexdigest()[:16]}",
+    proposal = Proposal(
+        id="",
         action=action,
         skill=name,
         title=titled.title,
@@ -178,3 +178,4 @@ def _proposal(titled: _Titled, window: Window, against: list[str]) -> Proposal:
         project=pattern.project,
         memories=sorted(memory.id for memory in window.memories if memory.session in mined)[:EVIDENCE],
     )
+    return identified(proposal, "proposal")

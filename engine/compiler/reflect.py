@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from instar.engine.compiler.commands import CommandSettings, command_patterns
 from instar.engine.compiler.gaps import gaps
+from instar.engine.compiler.identity import identified
 from instar.engine.compiler.lessons import Cluster, LessonSettings, clusters, task_of
 from instar.engine.compiler.mine import mine
 from instar.engine.compiler.phrases import Language
@@ -82,8 +82,7 @@ def reflect(window: Window, catalogue: Catalogue, settings: ReflectSettings) -> 
         contrasts=differences,
         skill_uses=uses,
     )
-    digest = hashlib.sha256(json.dumps(content.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
-    return content.model_copy(update={"id": f"reflection-{digest[:16]}"})
+    return identified(content, "reflection")
 
 
 def _document(cluster: Cluster, trend: Trend) -> FailureCluster:

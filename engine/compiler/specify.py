@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 from instar.engine.compiler.acceptance import diverse, pseudonymised
 from instar.engine.compiler.cases import cases_for
 from instar.engine.compiler.emit import input_schema, output_schema
 from instar.engine.compiler.errors import Unspecifiable
 from instar.engine.compiler.folds import fold_plans
+from instar.engine.compiler.identity import identified
 from instar.engine.compiler.lessons import clusters
 from instar.engine.compiler.need import need_of
 from instar.engine.compiler.objections import objections
@@ -77,8 +75,7 @@ def specify(proposal: Proposal, window: Window, mining: MiningSettings, language
         language=language,
         for_agent=None if language == "en" else _for_agent(pattern, text),
     )
-    digest = hashlib.sha256(json.dumps(prd.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
-    return prd.model_copy(update={"id": f"prd-{digest[:16]}"})
+    return identified(prd, "prd")
 
 
 def _for_agent(pattern: Pattern, text: Requirement) -> AgentText:

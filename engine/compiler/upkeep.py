@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from instar.engine.compiler.identity import identified
+from instar.engine.compiler.lessons import task_of
 from instar.engine.compiler.plans import axes_of
 from instar.engine.compiler.shell import command_text
 from instar.engine.compiler.uses import entries
@@ -121,17 +122,18 @@ def _retire(
     against = [f"It was used {len(seen.uses)} times in this window."] if seen.uses else []
     if seen.missed:
         against.append(f"{len(seen.missed)} sessions made its first call by hand: it may only be badly described.")
-    digest = hashlib.sha256(f"retire\0{entry.name}\0{entry.version}\0{why}".encode()).hexdigest()
-    return [
-        Proposal(
-            id=f"proposal-{digest[:16]}",
-            action=ProposalAction.RETIRE,
-            skill=entry.name,
-            title=f"Retire {entry.name}",
-            summary=f"{entry.name} {entry.version} should go: {why}.",
-            support=Support(sessions=len({s.page_id for s, _ in seen.uses}), tasks=0, calls=len(seen.uses)),
-            evidence=evidence[:CITED],
-            expected_turns_saved=0,
-            against=against,
-        )
-    ]
+    users = {session.page_id: session for session, _ in seen.uses}
+    proposal = Proposal(
+        id="",
+        action=ProposalAction.RETIRE,
+        skill=entry.name,
+        title=f"Retire {entry.name}",
+        summary=f"{entry.name} {entry.version} should go: {why}.",
+        support=Support(
+            sessions=len(users), tasks=len({task_of(session) for session in users.values()}), calls=len(seen.uses)
+        ),
+        evidence=evidence[:CITED],
+        expected_turns_saved=0,
+        against=against,
+    )
+    return [identified(proposal, "proposal")]

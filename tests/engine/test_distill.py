@@ -117,3 +117,11 @@ def test_the_same_words_about_two_moments_are_two_memories(record) -> None:
     memories = distill(record("s", [("user", "go on"), refused, ("user", "again"), refused]))
     feedback = [memory for memory in memories if memory.kind is MemoryKind.FEEDBACK]
     assert len({memory.id for memory in feedback}) == len(feedback) == 2
+
+
+def test_a_session_that_grew_gives_new_pages_instead_of_other_content_under_old_ids(record) -> None:
+    steps = [("user", "hi"), ("get", {"n": 1}, {})]
+    before, after = (distill(record("a", taken)) for taken in (steps, [*steps, ("assistant", "done")]))
+    known = {memory.id: memory for memory in before}
+    assert all(known.get(memory.id, memory) == memory for memory in after)
+    assert before[0].id != after[0].id
