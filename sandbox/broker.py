@@ -19,10 +19,10 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from instar.sandbox.errors import ToolError, Uncovered
+from instar.sandbox.errors import ToolError, Uncovered, UnusableSchema
 from instar.sandbox.jsonvalues import parse
 from instar.sandbox.protocol import MIB, CallRecord, CallStatus, Raised, Returned
-from instar.sandbox.schemas import ArgumentSchema, UnusableSchema
+from instar.sandbox.schemas import ArgumentSchema
 from instar.skills.manifest import GrantedTool
 
 KINDS: Final = {

@@ -7,6 +7,7 @@
     ├── BindingError         `tools.toml` does not say what it must
     ├── DependencyMissing    no wheel here has a hash that the manifest lists
     ├── DependencyUnusable   a wheel cannot be unpacked safely
+    ├── UnusableSchema       a JSON Schema that is malformed, or that cannot be evaluated safely
     └── ToolError            a tool's own error, delivered to the skill as such
         └── Uncovered        no recording answers the call
 
@@ -85,6 +86,17 @@ class DependencyUnusable(SandboxError):
 
     def __str__(self) -> str:
         return f"the wheel of {self.name} {self.version} cannot be unpacked: {self.reason}"
+
+
+class UnusableSchema(SandboxError):
+    """A JSON Schema that is malformed, or asks for more than is evaluated on the trusted side."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class ToolError(SandboxError):

@@ -16,6 +16,10 @@ from jsonschema.validators import extend
 from pydantic import JsonValue
 from referencing import Registry
 
+from instar.sandbox.errors import UnusableSchema
+
+__all__ = ["ArgumentSchema", "UnusableSchema"]
+
 MAX_REFERENCES: Final = 10_000
 MESSAGE_CHARACTERS: Final = 300
 UNSUPPORTED: Final = ("patternProperties", "$dynamicRef", "unevaluatedProperties", "unevaluatedItems")
@@ -23,10 +27,6 @@ NAMED: Final = ("properties", "$defs", "definitions", "dependentSchemas")
 """Keywords that hold schemas under names of the author's choice."""
 DATA: Final = ("enum", "const", "default", "examples")
 """Keywords that hold values, not schemas."""
-
-
-class UnusableSchema(ValueError):
-    """A schema that is malformed, or asks for more than this module evaluates."""
 
 
 class ArgumentSchema:

@@ -23,10 +23,11 @@ from instar.sandbox.errors import (
     SandboxUnavailable,
     ToolError,
     Uncovered,
+    UnusableSchema,
 )
 from instar.sandbox.host import diagnose
 from instar.sandbox.jsonvalues import MAX_DEPTH, canonical, parse, to_json
-from instar.sandbox.schemas import ArgumentSchema, UnusableSchema
+from instar.sandbox.schemas import ArgumentSchema
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -170,6 +171,7 @@ def test_properties_named_like_keywords_are_just_properties():
         Uncovered("tool", "{}"),
         DependencyMissing("name", "1.0", "folder"),
         DependencyUnusable("name", "1.0", "reason"),
+        UnusableSchema("reason"),
     ],
     ids=lambda error: type(error).__name__,
 )
