@@ -9,7 +9,7 @@ from rich.console import Console
 
 from instar.adapters.cli import render
 from instar.adapters.cli.options import AsJson, opened
-from instar.adapters.cli.output import console, emit_json, safe, table
+from instar.adapters.cli.output import console, emit_json, program, safe, table
 from instar.core.reviews import DecisionKind, Review, ReviewState, decide, documents_of, get_review, list_reviews
 
 app = typer.Typer(no_args_is_help=True, help="Read drafts that passed every gate, and decide about them.")
@@ -117,5 +117,5 @@ def _shown(out: Console, review: Review, *, as_json: bool) -> int:
     out.print(f"{safe(review.skill)} {review.version}: {review.state.value}", markup=False)
     if review.location:
         out.print(f"published to {safe(review.location)}", markup=False, soft_wrap=True)
-        out.print(f"instar skills show {safe(review.skill)}   # what it takes and how to run it", markup=False)
+        out.print(f"{program()} skills show {safe(review.skill)}   # what it takes and how to run it", markup=False)
     return 0
