@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from instar.engine.compiler.errors import PlanError
 from instar.engine.compiler.layout import INDENT, WIDTH, assign_mapping, call, literal, mapping, prose, text_literal
+from instar.engine.compiler.naming import singular
 from instar.engine.compiler.plans import (
     RESERVED,
     Axis,
@@ -340,15 +340,3 @@ def _nested(indent: str, target: str, argument: str, exploded: Sequence[str]) ->
         return [line]
     fits = len(indent) + len(INDENT) + len(argument) <= WIDTH
     return [f"{indent}{target}(", *([f"{indent}{INDENT}{argument}"] if fits else exploded), f"{indent})"]
-
-
-def singular(word: str) -> str:
-    """Return a name for one of several: reservations → reservation, entries → entry; else one_…."""
-    if word.endswith("ies") and len(word) > 4:
-        return word[:-3] + "y"
-    if word.endswith("s") and not word.endswith("ss") and len(word) > 3:
-        return word[:-1]
-    return f"{word}_item"
-
-
-__all__ = ["Emitted", "PlanError", "emit", "input_schema", "output_schema", "singular"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
@@ -65,8 +64,3 @@ def prose(text: str, limit: int = 100) -> str:
     plain = " ".join(text.split())
     kept = "".join(c for c in plain if c.isascii() and c.isprintable() and c not in "\"'\\`<>{}")
     return kept[:limit].strip()
-
-
-def constant_items(value: JsonValue) -> str:
-    """Return a stable text of a constant, for names and comparisons."""
-    return json.dumps(value, sort_keys=True)

@@ -59,3 +59,12 @@ def plural(name: str) -> str:
     if name.endswith("s"):
         return f"{name}_list"
     return f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s"
+
+
+def singular(word: str) -> str:
+    """Return a name for one of several: reservations → reservation, entries → entry; else one_…."""
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith("s") and not word.endswith("ss") and len(word) > 3:
+        return word[:-1]
+    return f"{word}_item"

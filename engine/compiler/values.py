@@ -105,11 +105,6 @@ def generalised(path: Path) -> list[Path]:
     return variants[:MAX_VARIANTS]
 
 
-def loops(path: Sequence[str | int]) -> int:
-    """How many loops a path opens."""
-    return sum(step in LOOPS for step in path)
-
-
 class Missing(LookupError):
     """A path leads nowhere in this value."""
 
