@@ -255,8 +255,9 @@ class WorkingSet:
         core = list(dict.fromkeys(step[1] for step in near if step[1] in chosen))[:CORE]
         options = []
         for page_id in core:
-            score, least = self.score(page_id), self._kept.get(page_id, Level.NONE)
-            ladder = [rung for rung in self._rungs[page_id] if rung[0] >= least] or self._rungs[page_id][-1:]
+            # A demanded page is not taken below what it was given; that is less than demanded where it is missing.
+            score, least = self.score(page_id), min(self._kept.get(page_id, Level.NONE), chosen[page_id])
+            ladder = [rung for rung in self._rungs[page_id] if rung[0] >= least]
             options.append([(cost, score * steps, level) for level, cost, steps in ladder])
         tokens = left + sum(self._items[page_id].costs[chosen[page_id]] for page_id in core)
         levels, spent = best_levels(options, tokens)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from instar.memstore.ladder import Step
 from instar.memstore.pages import Level
 
-_BLOCK = 256
+_BLOCK = 48
 
 
 class Ranking:
@@ -83,18 +83,25 @@ class Climb:
     def take(self, steps: Iterable[Step]) -> None:
         """Climb every step that can be paid and whose page stands right below it."""
         chosen, left, least, worth = self.chosen, self.left, self.least, self.worth
-        for rank, page_id, level, cost, below, _ in steps:
-            if chosen.get(page_id) is below:
+        rest = iter(steps)
+        if not self.stop:
+            for rank, page_id, level, cost, below, _ in rest:
+                if chosen.get(page_id) is not below:
+                    continue
                 if cost <= left:
                     chosen[page_id] = level
                     left -= cost
                     worth -= rank * cost
-                    if left < least:
-                        if not self.stop:
-                            self.stop, self.most = rank, worth - rank * left
-                        break
-                elif not self.stop:
+                if cost > left or left < least:
                     self.stop, self.most = rank, worth - rank * left
+                    break
+        for rank, page_id, level, cost, below, _ in rest:
+            if left < least:
+                break
+            if cost <= left and chosen.get(page_id) is below:
+                chosen[page_id] = level
+                left -= cost
+                worth -= rank * cost
         self.left, self.worth = left, worth
 
     @property

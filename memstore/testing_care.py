@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-import zstandard
 
 from instar.memstore import (
     Change,
@@ -126,6 +125,7 @@ class CareContract:
     # Moving
 
     def moved(self, store: Store) -> bytes:
+        pytest.importorskip("zstandard", reason="zstandard is not installed")
         file = io.BytesIO()
         store.export_pages(ALICE, scope="local", file=file)
         return file.getvalue()
@@ -164,6 +164,7 @@ class CareContract:
         with open_store("memory:") as other:
             self.filled(other)
             whole = self.moved(other)
+        zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed")
         plain = zstandard.ZstdDecompressor().stream_reader(whole).read()
         lines = plain.splitlines(keepends=True)
         bad = [

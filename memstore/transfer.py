@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-import zstandard
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from instar.memstore.backend import Transaction
@@ -73,6 +72,8 @@ class Imported:
 
 def write_pages(histories: Iterator[list[Page]], file: BinaryIO) -> int:
     """Write all versions of pages; returns how many pages. The file is left open."""
+    import zstandard  # noqa: PLC0415  (only who moves pages pays for it)
+
     digest, pages, lines = hashlib.sha256(), 0, 0
     with zstandard.ZstdCompressor(level=6).stream_writer(file, closefd=False) as out:
 
@@ -124,6 +125,8 @@ def read_lines(file: BinaryIO) -> list[Line]:
     Raises:
         ImportFailed: it is not an export, of a newer version, cut short, changed, or a line is malformed.
     """
+    import zstandard  # noqa: PLC0415
+
     found: list[Line] = []
     digest, ended = hashlib.sha256(), False
     try:
@@ -152,6 +155,8 @@ def read_lines(file: BinaryIO) -> list[Line]:
 
 
 def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
+    import zstandard  # noqa: PLC0415
+
     with zstandard.ZstdDecompressor().stream_reader(file, closefd=False) as plain:
         buffered = io.BufferedReader(plain)
         while line := buffered.readline(_MAX_LINE + 1):
