@@ -238,7 +238,8 @@ def _weak_loop(
     if len(several) < settings.min_loop_sessions:
         return f"a loop over two items or more was seen in {len(several)} sessions"
     shares = [
-        len({claim.key(claim.tree.firings[index].events[at].arguments) for at in positions}) / len(claim.rows(index))
+        len({claim.key(claim.tree.firings[index].events[at].arguments) for at in positions})
+        / max(len(claim.rows(index)), 1)
         for index, positions in seen.items()
     ]
     share = sum(shares) / len(shares)
