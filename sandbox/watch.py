@@ -93,7 +93,7 @@ class Watch:
         return self.finish()
 
     def finish(self) -> Observed:
-        """End whatever is left, and wait for every channel to close.
+        """End whatever is left, and wait for every channel that is still watched to close.
 
         Raises:
             Stuck: it would not go.
@@ -129,9 +129,16 @@ class Watch:
                 key.data(events)
 
     def _end(self, ending: Ending, reason: str) -> None:
-        """Kill the job, unless it is already over for another reason: the first reason stays."""
+        """Kill the job, unless it is already over for another reason: the first reason stays.
+
+        From here on nothing it writes is taken. The kernel ends it only when it finds the time; reading on would let
+        it get further meanwhile, instead of being held up by a full pipe.
+        """
         if self._seen.ending is None:
             self._seen.ending, self._seen.reason = ending, reason
+        for descriptor in (self._ends.stdout, self._ends.stderr):
+            if descriptor in self._selector.get_map():
+                self._selector.unregister(descriptor)
         self._kill()
 
     def _exited(self, _: int) -> None:
