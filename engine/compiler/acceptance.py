@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Set
 
 from pydantic import JsonValue
 
@@ -32,20 +33,23 @@ def is_feasible(pattern: Pattern, sessions: Sequence[Session]) -> bool:
 
 
 def diverse(found: Sequence[TaskCase], limit: int = MAX_CASES) -> list[TaskCase]:
-    """Cases that differ: first of unlike shape (inputs, number of calls, errors), then of unlike tasks."""
-    ordered = sorted(found, key=lambda item: (_size(item.case), item.case.name))
+    """Cases that differ: always the one that shows most that is new; of equals a usual kind of use, and a small one.
+
+    New are: an input, a tool called once or in a loop, a tool that fails, an error that ends the use; then another
+    kind of use, and another task.
+    """
+    usual = Counter(_kind(item.case) for item in found)
+    ordered = sorted(found, key=lambda item: (-usual[_kind(item.case)], _size(item.case), item.case.name))
     ordered = [item for item in ordered if _size(item.case) <= MAX_CASE_BYTES] or ordered[:1]
     chosen: list[TaskCase] = []
-    shapes: set[tuple[object, ...]] = set()
-    tasks: set[str] = set()
-    for wanted in ("shape", "task"):
-        for item in ordered:
-            shape = _shape(item.case)
-            new = shape not in shapes if wanted == "shape" else item.task not in tasks
-            if new and item not in chosen and len(chosen) < limit:
-                chosen.append(item)
-                shapes.add(shape)
-                tasks.add(item.task)
+    seen: set[str] = set()
+    kinds: set[frozenset[str]] = set()
+    while ordered and len(chosen) < limit:
+        best = max(ordered, key=lambda item: _novelty(item, seen, kinds))
+        chosen.append(best)
+        ordered.remove(best)
+        kinds.add(_kind(best.case))
+        seen |= {*_kind(best.case), best.task}
     return chosen
 
 
@@ -63,9 +67,18 @@ def _size(case: Case) -> int:
     return len(case.model_dump_json())
 
 
-def _shape(case: Case) -> tuple[object, ...]:
-    failed = sum(call.error is not None for call in case.calls)
-    return tuple(sorted(case.arguments)), min(len(case.calls), 4), min(failed, 1), case.raises is not None
+def _novelty(item: TaskCase, seen: Set[str], kinds: Set[frozenset[str]]) -> int:
+    kind = _kind(item.case)
+    return 4 * len(kind - seen) + 2 * (kind not in kinds) + (item.task not in seen)
+
+
+def _kind(case: Case) -> frozenset[str]:
+    """What a case shows."""
+    often = Counter(call.tool for call in case.calls)
+    shown = {f"input {name}" for name in case.arguments}
+    shown |= {f"{tool} is called {'in a loop' if count > 1 else 'once'}" for tool, count in often.items()}
+    shown |= {f"{call.tool} fails" for call in case.calls if call.error is not None}
+    return frozenset(shown | ({"ends in an error"} if case.raises is not None else set()))
 
 
 def _kept(plan: Plan) -> set[str]:

@@ -20,23 +20,24 @@ LOWER = 0.6
 _WORD = re.compile(r"(?<![\w@.])[A-Za-z][a-z]{3,19}(?![\w@])")
 _COMMON = frozenset(
     """
-    able about actually address after again alright also although always amount another anything apologize
+    able about actually address after afternoon again alright also although always amount another anything apologize
     appreciate around assist assistance assistant available back because been before being better both bought
     business call came cannot certainly check clarify code come confirm confirming correct could currently days
-    details different directly does doesn doing done down each either else email even ever every everything exactly
-    expect feel find fine first following forward found four from further gave getting give given glad going good
-    great hand handle happy hasn have haven having hear hello help here hold hope hoping however idea ideally
+    details different directly does doesn doing done down each either else email even evening ever every everything
+    exactly expect feel find fine first following forward found four from further gave getting give given glad going
+    good great hand handle happy hasn have haven having hear hello help here hold hope hoping however idea ideally
     information instead interested into issue itself just keep kind know last late later least left less let like
-    likely little long look looking made main make many matter maybe mean mentioned might mind mine moment more most
-    much must myself name need needed needs never next nice none nope noticed number okay once only option options
-    other ours over past perfect perhaps person phone place please possible prefer problem proceed provide question
-    questions quite rather ready really reason recently regarding request requested right said same save says seem
-    seems send separate several shall share shared short should since situation some someone something soon sorry
-    sounds specific step steps still stuff such sure swift take taken tell than thank thanks that thats their them
-    then there these they thing things think this those though thought three through time today together told
-    tomorrow tried trying under understand unless until used user using very wait want wanted wanting wants week
-    weeks well went were what whatever when where whether which while whole will wish with within without wonder
-    wondering wont work working works would wrong yeah year years yesterday your yours yourself
+    likely little long look looking made mail main make many matter maybe mean mentioned might mind mine moment more
+    morning most much must myself name need needed needs never next nice none nope noticed number okay once only
+    option options other ours over past perfect perhaps person phone place please possible prefer problem proceed
+    provide question questions quite rather ready really reason recently regarding remember request requested right
+    said same save says seem seems send separate several shall share shared short should since situation some
+    someone something soon sorry sounds specific step steps still stuff such sure swift take taken tell than thank
+    thanks that thats their them then there these they thing things think this those though thought three through
+    time today together told tomorrow tried trying under understand unless until used user using very wait want
+    wanted wanting wants week weeks well went were what whatever when where whether which while whole will wish with
+    within without wonder wondering wont work working works would wrong yeah year years yesterday your yours
+    yourself
     """.split()  # noqa: SIM905 — as a list it would fill five screens
 )
 """Words that say nothing about what is asked for."""

@@ -15,6 +15,10 @@ from instar.engine.compiler.wording import spoken, subjects, ways_in
 from instar.engine.documents import Pattern, ToolNeed
 from instar.engine.session import Session, ToolSchema
 
+SITUATION = 148
+"""Characters of a situation with which "Use when ….", as a description, stays within what strict hosts show."""
+FEWEST_WORDS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
@@ -37,14 +41,21 @@ class Requirement:
         said, plan = self.said, self.pattern.plan
         things = self._things()
         words = topics([session for session in self.sessions if session.page_id in self._shown()])
-        ways = [said.listed([said.the.format(name=name) for name in way]) for way in ways_in(plan)]
-        found = [
+        ways = ways_in(plan)
+        full = said.alternative.join(said.the.format(name=said.listed(way)) for way in ways)
+        compact = " / ".join(said.comma.join(way) for way in ways)
+        needed = said.listed(things[1:] or things)
+        # Hosts show little of a description: fewer words, then terser ones, rather than a sentence cut short.
+        situations = [
             said.request.format(
-                about=said.about.format(words=", ".join(words)) if words else "",
-                inputs=said.alternative.join(ways) or said.nothing,
-                needed=said.listed([said.the.format(name=thing) for thing in things[1:] or things]),
+                about=said.about.format(words=", ".join(words[:count])) if words else "",
+                inputs=inputs or said.nothing,
+                needed=wanted,
             )
+            for inputs, wanted in ((full, said.the.format(name=needed)), (compact, needed))
+            for count in range(len(words), min(len(words), FEWEST_WORDS) - 1, -1)
         ]
+        found = [next((text for text in situations if len(text) <= SITUATION), situations[-1])]
         axes = axes_of(plan)
         found += [said.several.format(tool=node.tool) for node in plan.nodes if axes[node.name]]
         rule = plan.firing
