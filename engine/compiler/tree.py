@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from pydantic import JsonValue
+
 from instar.engine.compiler.firings import NEW, Growth, Option, Rejection, Tree, Use, firings_of
 from instar.engine.compiler.index import Trace
 from instar.engine.compiler.judge import judge
 from instar.engine.compiler.settings import MiningSettings
-from instar.engine.compiler.values import LIST, LOOPS, bindable, canonical, generalised, scalar_key
+from instar.engine.compiler.values import LIST, LOOPS, Scalar, bindable, canonical, generalised, scalar_key
 
 LOOP_DISCOUNT = 0.8
 """A loop must explain a quarter more calls than a fixed place does."""
@@ -66,7 +68,7 @@ def _uses(tree: Tree, settings: MiningSettings) -> dict[tuple[str, tuple[str, ..
     for index, firing in enumerate(tree.firings):
         events = firing.events
         root = events[firing.root]
-        shared = {
+        shared: dict[tuple[str, Scalar] | None, str] = {
             scalar_key(value): name
             for name, value in sorted(root.arguments.items(), reverse=True)
             if isinstance(value, str | int | float) and bindable(value)
@@ -75,27 +77,28 @@ def _uses(tree: Tree, settings: MiningSettings) -> dict[tuple[str, tuple[str, ..
             event = events[at]
             if at in firing.owner or event.effect != "read" or not event.arguments:
                 continue
+            linked = any(source in firing.owner for places in event.links.values() for source, _ in places)
+            if not linked and not any(_key(value) in shared for value in event.arguments.values()):
+                continue
             options: dict[str, set[Option]] = {}
-            tied = False
             for name, value in event.arguments.items():
                 found: set[Option] = set()
                 for source, path in event.links.get(name, ()):
                     owner = firing.owner.get(source)
                     if owner is not None:
                         found.update(("result", owner, variant) for variant in generalised(path))
-                if isinstance(value, str | int | float) and not isinstance(value, bool):
-                    twin = shared.get(scalar_key(value))
-                    if twin is not None:
-                        found.add(("argument", twin, ()))
-                tied = tied or bool(found)
+                twin = shared.get(_key(value))
+                if twin is not None:
+                    found.add(("argument", twin, ()))
                 found.add(("constant", canonical(value), ()))
                 found.add(NEW)
                 options[name] = found
-            if tied:
-                grouped.setdefault((event.tool, tuple(sorted(event.arguments))), []).append(
-                    Use(index, event, options)
-                )
+            grouped.setdefault((event.tool, tuple(sorted(event.arguments))), []).append(Use(index, event, options))
     return grouped
+
+
+def _key(value: JsonValue) -> tuple[str, Scalar] | None:
+    return scalar_key(value) if isinstance(value, str | int | float) else None
 
 
 def _candidates(uses: Sequence[Use]) -> Iterator[dict[str, Option]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from pydantic import JsonValue
@@ -84,7 +85,8 @@ def leaves(value: JsonValue, wanted: Collection[tuple[str, Scalar]]) -> Iterator
                 yield found, path
 
 
-def generalised(path: Path) -> list[Path]:
+@lru_cache(maxsize=20_000)
+def generalised(path: Path) -> tuple[Path, ...]:
     """Return the paths of which `path` is an instance: list positions loop, at most one mapping step loops.
 
     The first position of a list is also kept as it is (an agent often takes the first hit).
@@ -102,7 +104,7 @@ def generalised(path: Path) -> list[Path]:
             grown += [(*variant, VALUES) for variant in variants if VALUES not in variant]
         variants = grown[: 4 * MAX_VARIANTS]
     variants.sort(key=lambda p: (sum(step in LOOPS for step in p), [str(step) for step in p]))
-    return variants[:MAX_VARIANTS]
+    return tuple(variants[:MAX_VARIANTS])
 
 
 class Missing(LookupError):
