@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from benchmarks.document import CHECKOUT
+from benchmarks.data import recorded
 from benchmarks.errors import DataMissing
 from benchmarks.store_workloads import BUDGETS, Workload, families
 from instar.memstore.assembly import WorkingSet
@@ -19,7 +19,8 @@ from instar.memstore.ladder import RECOMPUTE_WEIGHT, Item, rungs
 from instar.memstore.oracle import best_gain, gain
 from instar.memstore.pages import RESIDENCY, Level, PageType, Pin
 
-REFERENCE = CHECKOUT.parent / "shared" / "bench" / "greedy_reference.py"
+_REFERENCE = "../bench/greedy_reference.py"
+"""Beside the recorded sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,10 @@ def load_reference() -> ModuleType:
     Raises:
         DataMissing: it is not beside the checkout.
     """
-    spec = importlib.util.spec_from_file_location("greedy_reference", REFERENCE)
-    if spec is None or spec.loader is None or not REFERENCE.exists():
-        raise DataMissing("greedy_reference.py", REFERENCE)
+    path = recorded(_REFERENCE)
+    spec = importlib.util.spec_from_file_location("greedy_reference", path)
+    if spec is None or spec.loader is None:
+        raise DataMissing("greedy_reference.py", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

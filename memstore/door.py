@@ -93,18 +93,15 @@ class Door:
         return Entry(op, shown, problem=Rejection(shown, op, unfit.code, unfit.detail))
 
     def _check_names(self, page_id: str, kind: str, parent: str | None, session: str | None) -> None:
-        for what, name, pattern in (
-            ("id", page_id, _ID),
-            ("kind", kind, _KIND),
-            ("parent", parent, _ID),
-            ("session", session, _ID),
-        ):
-            if name is None:
-                continue
-            if not isinstance(name, str) or not pattern.match(name):
+        given = {"id": page_id, "kind": kind, "parent": parent, "session": session}
+        names = {what: name for what, name in given.items() if name is not None}
+        for what, name in names.items():
+            if not isinstance(name, str) or not (_KIND if what == "kind" else _ID).match(name):
                 raise _Unfit(ReasonCode.SCHEMA, f"not a well-formed {what}")
-            if found := self.redactor.redact(name).findings:
-                raise _Unfit(ReasonCode.SECRET, f"the {what} holds a secret of kind {found[0].kind}")
+        if self.redactor.suspicious("\n".join(names.values())):
+            for what, name in names.items():
+                if found := self.redactor.redact(name).findings:
+                    raise _Unfit(ReasonCode.SECRET, f"the {what} holds a secret of kind {found[0].kind}")
 
     def _content(self, page_id: str, content: Mapping[str, JsonValue]) -> tuple[Mapping[str, JsonValue], str]:
         try:
@@ -123,6 +120,8 @@ class Door:
     def _text(self, page_id: str, text: str) -> str:
         if not isinstance(text, str):
             raise _Unfit(ReasonCode.SCHEMA, "the text is not a string")
+        if not text:
+            return text
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -143,6 +142,8 @@ class Door:
             raise _Unfit(ReasonCode.TOO_LARGE, f"{len(tags)} tags, the limit is {self.limits.tags}")
         if not all(tag.isprintable() for tag in tags):
             raise _Unfit(ReasonCode.SCHEMA, "a tag holds a control character")
+        if not tags:
+            return ()
         return tuple(dict.fromkeys(self._text(page_id, tag) for tag in tags))
 
     def _provenance(self, page_id: str, provenance: Provenance) -> Provenance:

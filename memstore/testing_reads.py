@@ -56,7 +56,7 @@ class ReadingContract:
             write(store, step(id="p"), by=BOB, scope=DESK)
         assert codes(error) == [ReasonCode.SCOPE_DENIED]
         assert store.get(ALICE, "p") is None
-        assert [line.code for line in store.journal(ALICE)] == [ReasonCode.SCOPE_DENIED]
+        assert [(line.code, line.value) for line in store.journal(ALICE)] == [(ReasonCode.SCOPE_DENIED, "")]
         assert list(store.journal(BOB)) == []
 
     def test_a_page_elsewhere_is_changed_only_through_its_own_scope(self, store: Store) -> None:

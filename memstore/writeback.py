@@ -190,7 +190,9 @@ def rejection_lines(request: Request, now: datetime, outcome: Outcome) -> list[J
         else:
             reason = next(reasons)
             status, code, detail = JournalStatus.REJECTED, reason.code, reason.detail
-            value = (entry.text or entry.content_json)[:_KEPT_VALUE] if entry.problem is None else ""
+            # What is unfit may hold anything, and what is out of grant does not belong into that scope's journal.
+            kept = entry.problem is None and reason.code is not ReasonCode.SCOPE_DENIED
+            value = (entry.text or entry.content_json)[:_KEPT_VALUE] if kept else ""
         lines.append(
             JournalEntry(
                 now,
