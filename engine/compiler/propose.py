@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -112,6 +113,17 @@ def propose(
     return proposals, abstentions
 
 
+def spread(evidence: Sequence[str], limit: int) -> list[str]:
+    """At most `limit` pages, of as many sessions as there are: the first of each, then the second of each."""
+    rank: Counter[str] = Counter()
+    placed: list[tuple[int, str]] = []
+    for page in sorted(evidence):
+        session = page.rsplit(".", 1)[0]
+        placed.append((rank[session], page))
+        rank[session] += 1
+    return sorted(page for _, page in sorted(placed)[:limit])
+
+
 def expected_turns(pattern: Pattern) -> float:
     """Turns that would have been saved over the window."""
     return pattern.turns_saved * pattern.support.calls
@@ -171,7 +183,7 @@ def _proposal(titled: _Titled, window: Window, against: list[str]) -> Proposal:
         title=titled.title,
         summary=summary,
         support=pattern.support,
-        evidence=pattern.evidence[:EVIDENCE],
+        evidence=spread(pattern.evidence, EVIDENCE),
         expected_turns_saved=round(expected_turns(pattern), 2),
         against=against,
         plan=pattern.plan,

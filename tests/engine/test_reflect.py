@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from instar.engine.compiler.acceptance import is_feasible
 from instar.engine.compiler.compiler import Compiler
+from instar.engine.compiler.propose import spread
 from instar.engine.documents import Catalogue, CatalogueEntry, ProposalAction, Reflection, Window
 from instar.engine.session import Session, Step, ToolResult
 from instar.prompts import render
@@ -147,3 +148,9 @@ def test_a_pattern_of_which_no_use_can_be_replayed_is_infeasible(desks: list[Ses
 
 def _answer_of(step: Step, tool: str) -> bool:
     return isinstance(step, ToolResult) and step.tool == tool
+
+
+def test_cited_evidence_is_spread_over_sessions() -> None:
+    pages = [f"session-{session}.{step:05}" for session in "abc" for step in range(10)]
+    assert spread(pages, 4) == ["session-a.00000", "session-a.00001", "session-b.00000", "session-c.00000"]
+    assert spread(pages[:2], 4) == pages[:2]
