@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Literal
@@ -22,6 +23,8 @@ VALUE = 80
 """Characters that a value may take in a statement."""
 MAX_FAILURES = 8
 """Distinct failures told per session, the most frequent first."""
+_REASON = re.compile(r"\bthe user said:\s*(\S.*)", re.DOTALL)
+"""How a host hands on what the user said with a refusal."""
 MAX_STEPS = 12
 """Tools named in the procedure."""
 
@@ -147,7 +150,10 @@ def _feedback(session: Session, exchanges: Sequence[tuple[ToolCall, ToolResult]]
         evidence = [call.index, result.index]
         statement = f"The user refused {call.tool} with {brief(call.arguments)}."
         said = _next_words(session, result.index)
-        if said is not None:
+        reason = _REASON.search((result.error or "")[:4_000])
+        if reason is not None:
+            statement = f"{statement[:-1]}, and said: “{brief(reason[1])}”."
+        elif said is not None:
             evidence.append(said.index)
             statement = f"{statement[:-1]}, and said next: “{brief(said.text)}”."
         memories.append(_memory(session, MemoryKind.FEEDBACK, statement, evidence, tool=call.tool, tags=["refused"]))

@@ -125,3 +125,9 @@ def test_a_session_that_grew_gives_new_pages_instead_of_other_content_under_old_
     known = {memory.id: memory for memory in before}
     assert all(known.get(memory.id, memory) == memory for memory in after)
     assert before[0].id != after[0].id
+
+
+def test_the_reason_that_came_with_a_refusal_is_told(record) -> None:
+    refusal = "The user doesn't want to proceed. To tell you how to proceed, the user said:\nuse the other branch"
+    session = record("a", [("Bash", {"command": "git merge main"}, refusal, "refused")])
+    assert distill(session)[-1].statement.endswith("and said: “use the other branch”.")
