@@ -19,7 +19,9 @@ from instar.memstore import PageDraft, PageType, Provenance, State
 from instar.prompts import render
 from instar.sandbox.gates import run_gates
 from instar.sandbox.report import GateReport, GateResult, Verdict
-from instar.skills.package import digest
+from instar.skills.cases import Case
+from instar.skills.errors import NotPublished
+from instar.skills.package import cases_of, digest
 
 MAX_REPAIRS = 3
 
@@ -85,7 +87,13 @@ def _judge(rt: Runtime, draft: Draft, *, parent: str) -> Built:
     fingerprint = digest(draft_bytes(draft))
     kept = _kept_report(rt, fingerprint)
     if kept is None:
-        result = run_gates(draft_bytes(draft), sandbox=rt.sandbox, folds=draft.folds, on_result=_told(draft.skill))
+        result = run_gates(
+            draft_bytes(draft),
+            sandbox=rt.sandbox,
+            folds=draft.folds,
+            previous_cases=_previous_cases(rt, draft.skill),
+            on_result=_told(draft.skill),
+        )
         gates_id = _store(rt, draft, result, parent=parent)
     else:
         gates_id, result = kept
@@ -99,6 +107,20 @@ def _judge(rt: Runtime, draft: Draft, *, parent: str) -> Built:
         verdict=result.verdict,
         report=result,
     )
+
+
+def _previous_cases(rt: Runtime, skill: str) -> list[Case]:
+    """The cases of the version that this draft would replace; none for a first version.
+
+    Raises:
+        SkillsError: the published version is not what was approved, so nothing can be compared with it.
+    """
+    try:
+        entry = rt.registry.get(skill)
+    except NotPublished:
+        return []
+    package = rt.registry.load(skill, approved_digest=entry.record.digest)
+    return list(cases_of(package).values())
 
 
 def _told(skill: str) -> Callable[[GateResult], None]:

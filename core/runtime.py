@@ -34,7 +34,7 @@ class Runtime:
     @cached_property
     def engine(self) -> Engine:
         """The engine that the settings name."""
-        return Compiler(proposals=self.settings.proposals)
+        return Compiler(proposals=self.settings.proposals, language=self.settings.language)
 
     @cached_property
     def registry(self) -> Registry:

@@ -29,6 +29,8 @@ class Settings(BaseModel):
     reviewers: tuple[str, ...] = ()
     """Who may decide; empty means any name is accepted."""
     proposals: int = Field(default=5, ge=1, le=50, description="At most so many proposals per reflection.")
+    language: Literal["en", "zh"] = "en"
+    """What requirements are written in."""
     include_headless: bool = False
     include_subagents: bool = False
 

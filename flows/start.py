@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from instar.core.settings import Settings
@@ -37,5 +41,23 @@ def run_evolve(
     # Prefect is imported here and not before: it reads its environment once.
     from instar.flows.evolve import evolve  # noqa: PLC0415
 
-    result = asyncio.run(evolve(list(paths), settings.scope, dict(options)))
+    with _interruptible():
+        result = asyncio.run(evolve(list(paths), settings.scope, dict(options)))
     return result, Place(info.address, run_url(info, result.run_id))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C stop the work at once, where the event loop would only note it until the present task ends."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -88,7 +88,7 @@ def run(arguments: list[str]) -> int:
     except KNOWN as error:
         return _fail(error, exit_code(error))
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("Interrupted; what was finished is kept, and the same command continues", INTERRUPTED)
+        code = INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # Whoever read our output has gone (`| head`); the command parser turns that into an exit when it meets it
         # first. Closing quietly is what other commands do.
@@ -99,6 +99,8 @@ def run(arguments: list[str]) -> int:
     except TyperException as error:
         path = getattr(getattr(error, "ctx", None), "command_path", "instar")
         return _fail(f"{error} Try: {path} --help", 2)
+    if code == INTERRUPTED:
+        return _fail("Interrupted; what was finished is kept, and the same command continues", INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 

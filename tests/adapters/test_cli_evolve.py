@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from examples.order_desk.record import sessions
+
 ROOT = Path(__file__).parents[2]
+INSTAR = Path(sys.executable).with_name("instar")
 SAMPLES = ROOT / "examples" / "order_desk" / "sessions"
 TOOLS = ROOT / "examples" / "order_desk" / "tools.toml"
 GATES = ["format", "lint", "policy", "replay", "tests", "strength", "regression"]
@@ -83,6 +91,25 @@ def test_an_approved_skill_is_listed_and_runs(evolved, home, instar) -> None:
     ran = instar(home, "skills", "run", skill["name"], "--tools", TOOLS, "--arguments", arguments)
     assert ran.code == 0, ran.err
     assert json.loads(ran.out) == shown["prd"]["folds"][0]["cases"][0]["returns"]
+
+
+def test_ctrl_c_in_the_middle_is_one_line_and_a_rerun_completes(evolved, home, instar, tmp_path) -> None:
+    log = tmp_path / "many.jsonl"
+    log.write_text("".join(json.dumps(session) + "\n" for session in islice(sessions(3, 400), 400)))
+    command = [INSTAR, "evolve", log]
+    environment = {**os.environ, "INSTAR_HOME": str(home)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as ran:
+        assert ran.stderr is not None
+        first = ran.stderr.readline()
+        ran.send_signal(signal.SIGINT)
+        rest = ran.stderr.read()
+    assert "ingest" in first
+    assert ran.returncode == 130, rest
+    assert [line for line in rest.splitlines() if line.startswith("instar: Interrupted")], rest
+    assert "Traceback" not in rest
+    again = instar(home, "ingest", log, "--json").json
+    assert 0 < again["new"] < 400
+    assert again["new"] + again["unchanged"] == 400
 
 
 def test_status_tells_the_server_and_what_waits(evolved, home, instar) -> None:
