@@ -42,14 +42,14 @@ class Desk:
         """Keep the entries without effect; returns the pages as they will be, or the reasons against them.
 
         Entries are judged together with those that wait already, so that nothing is staged that cannot be committed
-        as things are now.
+        as things are now. What waits and has become unsound is left for `flush` to report.
         """
         waiting = [self._entry(staged) for staged in tx.staged(self.scope, self.session)]
         outcome = self._judge(tx, [*waiting, *request.entries], now)
-        if outcome.rejections:
-            ours = replace_results(outcome, outcome.results[len(waiting) :])
+        ours = _only(outcome, outcome.results[len(waiting) :])
+        if ours.rejections:
             tx.log(rejection_lines(request, now, ours))
-            return [], ours.rejections or outcome.rejections
+            return [], ours.rejections
         tx.stage([Staged(self.scope, self.session, request.batch, entry_to_text(entry)) for entry in request.entries])
         tx.log([self._line(request, entry, now) for entry in request.entries])
         return outcome.pages, []
@@ -65,7 +65,7 @@ class Desk:
             if not outcome.rejections:
                 break
             refused += outcome.rejections
-            tx.log(rejection_lines(request, now, replace_results(outcome, [r for r in outcome.results if not r[1]])))
+            tx.log(rejection_lines(request, now, _only(outcome, [r for r in outcome.results if not r[1]])))
             entries = [entry for entry, page in outcome.results if page is not None]
         tx.unstage([staged.seq for staged in waiting])
         if not entries:
@@ -91,7 +91,7 @@ class Desk:
         )
 
 
-def replace_results(outcome: Outcome, results: list[tuple[Entry, Page | None]]) -> Outcome:
+def _only(outcome: Outcome, results: list[tuple[Entry, Page | None]]) -> Outcome:
     """An outcome with only some of its results, and the reasons that belong to them."""
     reasons = iter(outcome.rejections)
     kept = {id(entry) for entry, _ in results}

@@ -121,8 +121,10 @@ class Store(PageReader):
         What became unsound since it was staged is in the result and, with its value, in the journal.
 
         Raises:
+            ScopeDenied: no grant covers the scope; everything staged is still staged.
             StoreUnavailable: everything staged is still staged.
         """
+        by.require(scope)
         desk, batch = self._desk(by, scope, session), f"batch-{secrets.token_hex(10)}"
 
         def work(tx: Transaction) -> Flushed:

@@ -251,6 +251,26 @@ def test_a_staged_entry_that_became_unsound_is_reported_and_kept_in_the_journal(
     assert [line.value for line in rejected] == ['{"a":2}']
 
 
+def test_a_staged_entry_that_became_unsound_does_not_stop_the_session(store: Store) -> None:
+    write(store, step(id="shared", content={"a": 1}, session="s1"), scope=SCOPE)
+    harness = started(store)
+    harness.revise("shared", {"a": 2})
+    with store.writeback(ALICE, scope=SCOPE) as batch:
+        batch.merge("shared", {"a": 3}, read=1)
+    later = harness.remember(rule())
+    harness.close()
+    assert store.get_many(ALICE, ["shared", later])["shared"].content == {"a": 3}
+    assert store.get(ALICE, later) is not None
+    assert [(fault.kind, fault.pages) for fault in store.faults(ALICE)] == [(FaultKind.FLUSH_MISS, ("shared",))]
+
+
+def test_nobody_without_a_grant_flushes_what_another_staged(store: Store) -> None:
+    page_id = started(store).remember(rule())
+    with pytest.raises(ScopeDenied):
+        store.flush(BOB, scope=SCOPE, session="s1")
+    assert store.flush(ALICE, scope=SCOPE, session="s1").receipt.committed == {page_id: 1}
+
+
 def test_what_cannot_be_committed_is_not_staged(store: Store) -> None:
     harness = started(store)
     with pytest.raises(Rejected):
