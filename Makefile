@@ -31,7 +31,7 @@ demo: setup ## the main job on the sample sessions: sessions in, a tested skill 
 	$(BIN)/instar evolve examples/order_desk/sessions --tools examples/order_desk/tools.toml
 
 test: setup ## everything that passes in minutes
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest -m "not soak" -n auto --dist loadfile
 
 check: setup ## style, types and the direction of dependency
 	$(BIN)/ruff check .
