@@ -61,7 +61,13 @@ def _requirements(found: Distribution) -> list[str]:
 
 
 def _top_level(found: Distribution) -> set[Path]:
-    """The entries of site-packages that belong to a distribution; scripts and metadata are left out."""
+    """The entries of site-packages that belong to a distribution; scripts and metadata are left out.
+
+    What a Linux distribution installs has no list of files, but names its packages.
+    """
     names = {path.parts[0] for path in found.files or () if path.suffix in (".py", ".so")}
+    if not names:
+        named = (found.read_text("top_level.txt") or found.metadata["Name"].replace("-", "_").lower()).split()
+        names = {f"{name}{suffix}" for name in named for suffix in ("", ".py")}
     root = Path(str(found.locate_file("")))
     return {root / name for name in names if name not in ("..", "__pycache__") and (root / name).exists()}
