@@ -15,7 +15,7 @@ from instar.core.runtime import prepare_home
 from instar.core.settings import Settings
 from instar.memstore import MemstoreError, open_store
 from instar.sandbox.bindings import load_bindings
-from instar.sandbox.bubblewrap import Bubblewrap
+from instar.sandbox.backends import open_sandbox
 from instar.sandbox.errors import SandboxError
 from instar.skills.errors import SkillsError
 from instar.skills.registry import Registry, Status
@@ -52,7 +52,7 @@ def examine(settings: Settings) -> list[Check]:
         _libraries(),
         _guarded("home", lambda: _home(settings)),
         _guarded("store", lambda: _store(settings)),
-        _guarded("sandbox", _sandbox),
+        _guarded("sandbox", lambda: _sandbox(settings)),
         _guarded("skills", lambda: _skills(settings)),
         _guarded("tools", lambda: _tools(settings)),
         Check(part="engine", condition=Condition.PRESENT, detail="compiler: needs no model and no network"),

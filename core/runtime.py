@@ -13,7 +13,7 @@ from instar.core.settings import Settings
 from instar.engine.compiler.compiler import Compiler
 from instar.engine.protocol import Engine
 from instar.memstore import Principal, Store, open_store
-from instar.sandbox.bubblewrap import Bubblewrap
+from instar.sandbox.backends import open_sandbox
 from instar.sandbox.errors import SandboxUnavailable
 from instar.sandbox.protocol import Sandbox
 from instar.skills.registry import Registry
@@ -48,8 +48,8 @@ class Runtime:
         Raises:
             PartMissing: no isolation can be had on this machine; nothing is ever run without it.
         """
-        sandbox = Bubblewrap()
         try:
+            sandbox = open_sandbox(self.settings.sandbox)
             sandbox.probe()
         except SandboxUnavailable as error:
             raise PartMissing(f"No sandbox: {error}", "Drafts are never run without one") from error

@@ -24,7 +24,7 @@ class Settings(BaseModel):
     """Root of the scope paths that this installation reads and writes."""
     store_url: str = Field(default="", description="Where the pages live; empty means SQLite in the home folder.")
     engine: Literal["compiler"] = "compiler"
-    sandbox: Literal["bubblewrap", "auto"] = "auto"
+    sandbox: Literal["auto", "bubblewrap", "docker"] = "auto"
     tools: Path | None = Field(default=None, description="tools.toml: how real tools are reached.")
     reviewers: tuple[str, ...] = ()
     """Who may decide; empty means any name is accepted."""

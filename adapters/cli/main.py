@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 from typer.exceptions import TyperException
 
-from instar.adapters.cli import doctor, evolve, review, server, skills, store
+from instar.adapters.cli import doctor, evolve, review, sandbox, server, skills, store
 from instar.adapters.cli.output import console, safe
 from instar.core.errors import InstarError
 from instar.engine.importers import SourceError
@@ -73,6 +73,7 @@ doctor.register(app)
 store.register(app)
 app.add_typer(review.app, name="review")
 app.add_typer(skills.app, name="skills")
+app.add_typer(sandbox.app, name="sandbox")
 
 
 def main() -> None:

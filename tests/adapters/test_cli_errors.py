@@ -166,11 +166,26 @@ def test_a_dry_run_changes_no_state(run, tmp_path) -> None:
 
 COMMANDS: list[list[str]] = [
     [],
-    *[[name] for name in ("evolve", "ingest", "reflect", "build", "review", "skills", "pages", "journal", "faults")],
+    *[
+        [name]
+        for name in (
+            "evolve",
+            "ingest",
+            "reflect",
+            "build",
+            "review",
+            "skills",
+            "sandbox",
+            "pages",
+            "journal",
+            "faults",
+        )
+    ],
     *[[name] for name in ("lineage", "doctor", "up", "down", "status")],
     *[["review", name] for name in ("list", "show", "approve", "reject", "revise")],
     *[["skills", name] for name in ("list", "show", "run", "verify", "export")],
     *[["pages", name] for name in ("list", "show", "history")],
+    *[["sandbox", name] for name in ("probe", "build")],
 ]
 
 
@@ -179,7 +194,7 @@ def test_every_command_teaches_and_speaks_json(run) -> None:
         ran = run(*command, "--help")
         assert ran.code == 0
         assert "Usage:" in ran.out
-        if len(command) == 2 or (command and command[0] not in {"review", "skills", "pages"}):
+        if len(command) == 2 or (command and command[0] not in {"review", "skills", "pages", "sandbox"}):
             assert "--json" in ran.out, command
 
 
