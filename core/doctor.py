@@ -14,8 +14,8 @@ from instar.core.errors import InstarError
 from instar.core.runtime import prepare_home
 from instar.core.settings import Settings
 from instar.memstore import MemstoreError, open_store
-from instar.sandbox.bindings import load_bindings
 from instar.sandbox.backends import open_sandbox
+from instar.sandbox.bindings import load_bindings
 from instar.sandbox.errors import SandboxError
 from instar.skills.errors import SkillsError
 from instar.skills.registry import Registry, Status
@@ -114,9 +114,10 @@ def _store(settings: Settings) -> Check:
     return Check(part="store", condition=Condition.PRESENT, detail=settings.database.split("@")[-1])
 
 
-def _sandbox() -> Check:
-    isolation = Bubblewrap().probe()
-    return Check(part="sandbox", condition=Condition.PRESENT, detail="bubblewrap: " + ", ".join(isolation.properties))
+def _sandbox(settings: Settings) -> Check:
+    isolation = open_sandbox(settings.sandbox).probe()
+    detail = f"{isolation.backend}: {', '.join(isolation.properties)}"
+    return Check(part="sandbox", condition=Condition.PRESENT, detail=detail)
 
 
 def _skills(settings: Settings) -> Check:

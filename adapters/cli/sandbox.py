@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="See what isolates drafts and skill
 
 @app.command()
 def probe(context: typer.Context, as_json: AsJson = False) -> int:
-    """Try the isolation that INSTAR_SANDBOX names, and say what is really in force. Exit code 3 when there is none."""
+    """Try the isolation that INSTAR_SANDBOX names, and say what is in force. Exit code 3 when there is none."""
     isolation = open_sandbox(settings_of(context).sandbox).probe()
     if as_json:
         emit_json({"backend": isolation.backend, "properties": list(isolation.properties)})

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 
 pytest.register_assert_rewrite(*(f"instar.memstore.testing_{part}" for part in ("writes", "reads", "care")))
-REQUIRED = os.environ.get("INSTAR_REQUIRE_POSTGRES") == "1"
+REQUIRED = "postgres" in os.environ.get("INSTAR_REQUIRE", "")
 
 
 @pytest.fixture(scope="session")
