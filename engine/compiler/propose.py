@@ -39,6 +39,8 @@ class ProposalSettings:
     limit: int = 5
     min_turns_saved: float = 0.5
     """Turns saved per use below which a skill is not worth a review."""
+    min_tasks: int = 5
+    """Distinct tasks it must be seen in: one more than mining needs, so that any one can be left out and replayed."""
     min_need: float = 0.2
     """Lower bound of the share of first calls after which it was needed."""
 
@@ -99,6 +101,8 @@ def propose(
         elif existing is not None and (not existing.own or _same(existing, pattern.plan)):
             where = "" if existing.own else " in the agent's host"
             reason = f"exists as {existing.name} {existing.version}{where}".rstrip()
+        elif pattern.support.tasks < settings.min_tasks:
+            reason = f"seen in {pattern.support.tasks} tasks; fewer than {settings.min_tasks} leave none to hold out"
         elif len(proposals) < settings.limit and not is_feasible(pattern, window.sessions):
             reason = "no recorded use can be replayed in full, so that nothing would show that it works"
         elif len(proposals) >= settings.limit:

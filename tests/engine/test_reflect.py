@@ -85,6 +85,14 @@ def test_what_is_hardly_ever_needed_is_not_proposed(desk: Callable[..., Session]
     assert reflection.patterns == [] or any("needed after" in item.reason for item in reflection.abstentions)
 
 
+def test_a_pattern_of_too_few_tasks_to_hold_one_out_is_not_proposed(desk: Callable[..., Session]) -> None:
+    few = reflect([desk(number, followed=True) for number in range(4)])
+    assert few.patterns
+    assert few.proposals == []
+    assert any("leave none to hold out" in abstention.reason for abstention in few.abstentions)
+    assert reflect([desk(number, followed=True) for number in range(5)]).proposals
+
+
 def test_tools_of_the_agents_host_make_no_skill(record) -> None:
     sessions = [
         record(
