@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum
@@ -19,6 +20,9 @@ from instar.core.lineage import lineage as trace
 from instar.memstore import Page
 
 pages_app = typer.Typer(no_args_is_help=True, help="List and read pages.")
+
+HASH_LENGTH = 64
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*")
 
 PageId = Annotated[str, typer.Argument(help="A page id.")]
 
@@ -171,8 +175,18 @@ def _rows(entries: Sequence[object], *, as_json: bool, empty: str) -> None:
     if not plain:
         console().print(empty)
         return
-    columns = [name for name in plain[0] if any(row.get(name) not in (None, "", []) for row in plain)]
-    console().print(table("", columns, [[row.get(name, "") for name in columns] for row in plain]))
+    filled = [name for name in plain[0] if any(row.get(name) not in (None, "", []) for row in plain)]
+    columns = sorted((name for name in filled if name != "batch"), key=lambda name: name != "seq")
+    console().print(table("", columns, [[_brief(row.get(name, "")) for name in columns] for row in plain]))
+
+
+def _brief(value: object) -> object:
+    """A cell for people: the beginning of a hash, a time without fractions; --json has everything."""
+    if isinstance(value, str) and len(value) == HASH_LENGTH and value.isalnum():
+        return value[:12]
+    if isinstance(value, str) and TIMESTAMP.fullmatch(value):
+        return value[:19]
+    return value
 
 
 def _fields(entry: object) -> dict[str, object]:
