@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from instar.core import records
 from instar.core.errors import NotEvaluated, NotFound
+from instar.core.hosts import host_skills
 from instar.core.progress import report
 from instar.core.runtime import Runtime
 from instar.engine.documents import (
@@ -150,7 +151,7 @@ def window(rt: Runtime, scope: str, *, project: str = "") -> Window:
 
 
 def catalogue(rt: Runtime) -> Catalogue:
-    """The published skills, each with the plan it was written from.
+    """The published skills, each with the plan it was written from, and those installed in the agents' hosts.
 
     A skill whose files changed keeps its place, so that nothing takes its name; it has no tools and no description.
     """
@@ -173,7 +174,8 @@ def catalogue(rt: Runtime) -> Catalogue:
                 plan=None if page is None else records.document(page, Prd).plan,
             )
         )
-    return Catalogue(tuple(entries))
+    ours = {entry.name for entry in entries}
+    return Catalogue((*entries, *host_skills(rt.settings.host_skills, ours)))
 
 
 def _prd_of(rt: Runtime, decision_id: str) -> str:

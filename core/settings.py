@@ -10,8 +10,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from instar.core.errors import SourceMissing
+from instar.core.hosts import host_folders
 
 DEFAULT_HOME = "~/.instar"
+LISTS = {"reviewers", "host_skills"}
+"""Settings that hold several values, separated by commas in the environment."""
 
 
 class Settings(BaseModel):
@@ -28,6 +31,8 @@ class Settings(BaseModel):
     tools: Path | None = Field(default=None, description="tools.toml: how real tools are reached.")
     reviewers: tuple[str, ...] = ()
     """Who may decide; empty means any name is accepted."""
+    host_skills: tuple[Path, ...] = ()
+    """Folders with skills of the agents' hosts; what exists there is not proposed again."""
     proposals: int = Field(default=5, ge=1, le=50, description="At most so many proposals per reflection.")
     language: Literal["en", "zh"] = "en"
     """What requirements are written in."""
@@ -69,12 +74,13 @@ def load_settings(
         variable = f"INSTAR_{name.upper()}"
         if environment.get(variable):
             text = environment[variable]
-            values[name] = tuple(filter(None, text.split(","))) if name == "reviewers" else text
+            values[name] = tuple(filter(None, text.split(","))) if name in LISTS else text
             origin[name] = f"the environment variable {variable}"
     for name, value in given.items():
         values[name] = value
         origin[name] = f"the flag --{name.replace('_', '-')}"
     values["home"] = home
+    values.setdefault("host_skills", host_folders(project or Path.cwd(), Path("~").expanduser()))
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
