@@ -172,7 +172,7 @@ def line(out: Console, text: str, *, style: str = "") -> None:
 
 def _run_command(skill: str, prd: Prd, tools: Path | None) -> str:
     """A command that works as it stands: with arguments that were really used."""
-    used = next((case.arguments for fold in prd.folds for case in fold.cases), {})
+    used = next((case.arguments for fold in prd.folds for case in fold.cases if case.raises is None), {})
     words = [program(), "skills", "run", skill]
     if tools is not None:
         words += ["--tools", str(tools.relative_to(Path.cwd()) if tools.is_relative_to(Path.cwd()) else tools)]
