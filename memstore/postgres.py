@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
+from sqlalchemy import URL, Connection, CursorResult, Engine, Executable, create_engine, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from instar.memstore import schema
@@ -80,7 +81,9 @@ class PostgresBackend:
     def write(self) -> Iterator[SqlTransaction]:
         """A snapshot that may be changed; raises `Raced` when somebody else changed the same."""
         with self._translated(), self._engine.begin() as snapshot:
-            yield _Transaction(snapshot, self._settled)
+            transaction = _Transaction(snapshot, self._settled)
+            yield transaction
+            transaction.settle()
 
     def check(self) -> list[str]:
         """Pages without their last version, and versions whose bytes do not match their hash."""
@@ -96,20 +99,35 @@ class PostgresBackend:
         try:
             yield
         except DBAPIError as error:
-            state = getattr(error.orig, "sqlstate", None) or ""
-            if state in _RACED:
-                raise Raced from error
-            kind = StoreNotPermitted if state.startswith("28") else _BY_STATE.get(state, StoreFailed)
-            raise kind(self._location, str(error.orig).strip().splitlines()[0]) from error
+            raise self._named(error.orig) from error
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            raise self._named(error) from error
+
+    def _named(self, error: BaseException | None) -> Exception:
+        state = getattr(error, "sqlstate", None) or ""
+        if state in _RACED:
+            return Raced()
+        kind = StoreNotPermitted if state.startswith("28") else _BY_STATE.get(state, StoreFailed)
+        return kind(self._location, (str(error).strip() or type(error).__name__).splitlines()[0])
 
 
 class _Transaction(SqlTransaction):
-    """Reads the two logs on a connection of its own, when nobody is about to add to them."""
+    """Inserts wait and travel together, at the latest with the end of the transaction: a round trip costs more than
+    an insert. Whatever else is run sees them.
+
+    Reads the two logs on a connection of its own, when nobody is about to add to them.
+    """
 
     def __init__(self, connection: Connection, settled: Engine) -> None:
         super().__init__(connection, self._next_seqs_with_lock)
         self._engine = settled
         self._locked = False
+        self._waiting: list[tuple[str, Sequence[Any]]] = []
+
+    def settle(self) -> None:
+        """Send what waits and commit, in one round trip."""
+        if self._waiting:
+            self._send(commit=True)
 
     def put(self, pages: Sequence[Page], batch: str) -> None:
         if not any(page.seq == 0 for page in pages):
@@ -135,8 +153,30 @@ class _Transaction(SqlTransaction):
     def _lock(self) -> None:
         """Before the first number of a log is taken, until the end of the transaction."""
         if not self._locked:
-            self._connection.execute(_SHARE)
+            self._add(str(_SHARE), [()])
             self._locked = True
+
+    def _add(self, sql: str, rows: Sequence[Any]) -> None:
+        self._waiting.append((sql, rows))
+
+    def _run(
+        self, statement: Executable, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> CursorResult[Any]:
+        if self._waiting:
+            self._send(commit=False)
+        return super()._run(statement, given)
+
+    def _send(self, *, commit: bool) -> None:
+        connection: Any = self._connection.connection.driver_connection
+        waiting, self._waiting = self._waiting, []
+        with connection.pipeline(), connection.cursor() as cursor:
+            for sql, rows in waiting:
+                if len(rows) == 1:
+                    cursor.execute(sql, rows[0])
+                else:
+                    cursor.executemany(sql, rows)
+            if commit:
+                connection.commit()
 
     def _next_seqs_with_lock(self, connection: Connection, count: int) -> Sequence[int]:
         self._locked = True

@@ -11,7 +11,9 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    CursorResult,
     Dialect,
+    Executable,
     Row,
     Select,
     and_,
@@ -98,13 +100,11 @@ class SqlTransaction:
     def count(self, query: Query) -> int:
         """How many pages match."""
         statement = select(func.count()).select_from(schema.pages).where(*_conditions(query))
-        return int(self._connection.scalar(statement) or 0)
+        return int(self._run(statement).scalar() or 0)
 
     def batch(self, scope: str, key: str) -> BatchRecord | None:
         """The batch committed under this key, with what it did, read from the journal."""
-        row = self._connection.execute(
-            select(schema.batches).where(_BATCH.scope == scope, _BATCH.key == key)
-        ).one_or_none()
+        row = self._run(select(schema.batches).where(_BATCH.scope == scope, _BATCH.key == key)).one_or_none()
         if row is None:
             return None
         kept = (JournalStatus.COMMITTED.value, JournalStatus.UNCHANGED.value)
@@ -150,7 +150,7 @@ class SqlTransaction:
     def cursor(self, consumer: str) -> int:
         """How far a consumer has come."""
         of = schema.cursors.c
-        return int(self._connection.scalar(select(of.through).where(of.consumer == consumer)) or 0)
+        return int(self._run(select(of.through).where(of.consumer == consumer)).scalar() or 0)
 
     # Writing
 
@@ -182,14 +182,14 @@ class SqlTransaction:
         values = head_values(page, seq)
         changed = {name: values[name] for name in ("version", "state", "expires_at", "hidden")}
         given = {"of": seq, "before": page.version - 1}
-        if self._connection.execute(_ADVANCE.values(changed), given).rowcount != 1:
+        if self._run(_ADVANCE.values(changed), given).rowcount != 1:
             raise Raced
 
     def _tag(self, new: Sequence[Page], later: Sequence[Page], seqs: dict[str, int]) -> None:
         last = {page.id: page for page in (*new, *later)}
         changed = [{"of": seqs.get(page.id, page.seq)} for page in later]
         if changed:
-            self._connection.execute(schema.tags.delete().where(_TAG.page == bindparam("of")), changed)
+            self._run(schema.tags.delete().where(_TAG.page == bindparam("of")), changed)
         rows = [{"page": seqs.get(page.id, page.seq), "tag": tag} for page in last.values() for tag in page.tags]
         if rows:
             self._insert("tags", rows)
@@ -227,14 +227,14 @@ class SqlTransaction:
         """Forget staged entries."""
         if seqs:
             rows = [{"at": seq} for seq in seqs]
-            self._connection.execute(schema.staged.delete().where(schema.staged.c.seq == bindparam("at")), rows)
+            self._run(schema.staged.delete().where(schema.staged.c.seq == bindparam("at")), rows)
 
     def hide(self, ids: Collection[str], hidden: bool) -> None:
         """Hide pages, or show them again."""
         rows = [{"of": page_id} for page_id in ids]
         if rows:
             statement = schema.pages.update().where(_HEAD.id == bindparam("of")).values(hidden=hidden)
-            self._connection.execute(statement, rows)
+            self._run(statement, rows)
             self._announce([(page_id, 0) for page_id in ids])
 
     def erase(self, pages: Sequence[Page]) -> None:
@@ -243,16 +243,16 @@ class SqlTransaction:
             values = version_values(page, page.seq, "")
             for kept in ("page", "version", "batch", "author", "updated_at", "state", "importance", "expires_at"):
                 del values[kept]
-            self._connection.execute(schema.versions.update().where(_VERSION.page == page.seq).values(values))
-            self._connection.execute(schema.tags.delete().where(_TAG.page == page.seq))
-            self._connection.execute(schema.journal.update().where(_JOURNAL.page == page.id).values(value=""))
+            self._run(schema.versions.update().where(_VERSION.page == page.seq).values(values))
+            self._run(schema.tags.delete().where(_TAG.page == page.seq))
+            self._run(schema.journal.update().where(_JOURNAL.page == page.id).values(value=""))
         self.hide([page.id for page in pages], True)
 
     def drop(self, page_id: str, numbers: Collection[int]) -> None:
         """Delete old versions of a page."""
         seq = select(_HEAD.seq).where(_HEAD.id == page_id).scalar_subquery()
         for number in numbers:
-            self._connection.execute(schema.versions.delete().where(_VERSION.page == seq, _VERSION.version == number))
+            self._run(schema.versions.delete().where(_VERSION.page == seq, _VERSION.version == number))
 
     def keep_trace(self, run: str, lines: Sequence[str]) -> None:
         """Append to the decision trace of a run."""
@@ -267,8 +267,8 @@ class SqlTransaction:
             .where(of.consumer == consumer)
             .values(through=case((of.through < through, through), else_=of.through))
         )
-        if self._connection.execute(moved).rowcount == 0:
-            self._connection.execute(schema.cursors.insert().values(consumer=consumer, through=through))
+        if self._run(moved).rowcount == 0:
+            self._run(schema.cursors.insert().values(consumer=consumer, through=through))
 
     def _announce(self, changed: Sequence[tuple[str, int]]) -> None:
         if changed:
@@ -280,10 +280,21 @@ class SqlTransaction:
         given = [{**row, **{name: _bytes(row[name]) for name in encoded}} for row in rows] if encoded else rows
         # Straight to the driver: most of the time of a small commit would go into building the same statement again.
         values = [tuple(row[name] for name in names) for row in given] if names else list(given)
-        self._connection.exec_driver_sql(sql, values[0] if len(values) == 1 else values)
+        self._add(sql, values)
+
+    # What reaches the database goes through these two
+
+    def _add(self, sql: str, rows: Sequence[Any]) -> None:
+        """Insert rows, given as the driver takes them."""
+        self._connection.exec_driver_sql(sql, rows[0] if len(rows) == 1 else list(rows))
+
+    def _run(
+        self, statement: Executable, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
+    ) -> CursorResult[Any]:
+        return self._connection.execute(statement, given)
 
     def _all(self, statement: Select[Any], given: dict[str, Any] | None = None) -> Sequence[Row[Any]]:
-        return self._connection.execute(statement, given).all()
+        return self._run(statement, given).all()
 
 
 @lru_cache(maxsize=64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ from rich.text import Text
 from instar.core.progress import Progress, listening
 
 PLAIN_WIDTH = 118
+LINE_SECONDS = 10
+"""Where there is no terminal, long work tells of itself this often."""
 
 
 def console(*, error: bool = False) -> Console:
@@ -98,15 +101,16 @@ def progress_shown(*, quiet: bool) -> Iterator[None]:
 
 
 class _Lines:
-    """One line when a stage begins, and one when it ends."""
+    """One line when a stage begins, one when it ends, and one now and then in between."""
 
     def __init__(self, err: Console) -> None:
-        self._err, self._seen = err, ""
+        self._err, self._seen, self._last = err, "", 0.0
 
     def __call__(self, step: Progress) -> None:
         finished = step.total and step.done >= step.total
-        if step.stage != self._seen or finished or step.stage == "gates":
-            self._seen = step.stage
+        quiet = time.monotonic() - self._last
+        if step.stage != self._seen or finished or step.stage == "gates" or quiet > LINE_SECONDS:
+            self._seen, self._last = step.stage, time.monotonic()
             count = f" {step.done}/{step.total}" if step.total else (f" {step.done}" if step.done else "")
             self._err.print(Text(safe(f"  {step.stage}{count} {step.note}".rstrip())))
 
