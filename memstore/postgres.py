@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from select import POLLIN, poll
 from typing import Any
 
-from sqlalchemy import URL, Connection, CursorResult, Engine, Executable, create_engine, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy import URL, Connection, CursorResult, Engine, Executable, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError
 
 from instar.memstore import schema
 from instar.memstore.backend import LogQuery, OutboxRow, Raced
@@ -191,13 +192,26 @@ class _Transaction(SqlTransaction):
 
 def _engine(url: URL, busy_timeout: float) -> Engine:
     wait = int(busy_timeout * 1000)
-    return create_engine(
+    engine = create_engine(
         url,
         isolation_level="REPEATABLE READ",
         pool_size=4,
         max_overflow=28,
         connect_args={"options": f"-c lock_timeout={wait} -c timezone=UTC", "connect_timeout": 10},
     )
+    event.listen(engine, "checkout", _still_there)
+    return engine
+
+
+def _still_there(connection: Any, record: object, proxy: object) -> None:
+    """A server that goes away says so on every connection that waits in the pool; nothing else makes such a one
+    readable. To look costs no round trip, as a ping would. The pool then connects anew."""
+    if not connection.closed:
+        waiting = poll()
+        waiting.register(connection.fileno(), POLLIN)
+        if not waiting.poll(0):
+            return
+    raise InvalidatePoolError("the server ended the connection")
 
 
 def _no_seqs(connection: Connection, count: int) -> Sequence[int]:

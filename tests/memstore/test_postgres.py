@@ -181,6 +181,24 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     assert "hunter2x" not in str(error.value)
 
 
+def test_connections_that_the_server_ended_are_made_anew_without_an_error(postgres: str) -> None:
+    with open_store(postgres) as store:
+        at_once(*[lambda n=n: write(store, step(id=f"before-{n}")) for n in range(3)])  # several wait in the pool
+        execute(postgres, END_ALL)
+        assert write(store, step(id="after")).committed == {"after": 1}
+        execute(postgres, END_ALL)
+        assert store.get(ALICE, "after") is not None
+        execute(postgres, END_ALL)
+        assert len(list(store.journal(ALICE))) == 4
+
+
+END_ALL = (
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+    "WHERE pid <> pg_backend_pid() AND usename = 'postgres' AND backend_type = 'client backend'"
+)
+"""What a restart of the server does to the connections of its clients."""
+
+
 def test_an_address_that_is_none_is_refused() -> None:
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     with pytest.raises(InvalidRequest):
