@@ -41,6 +41,8 @@ class Built(BaseModel):
     report: GateReport
     review: str = ""
     """The review that waits for a person, or was already decided; empty unless every gate passed."""
+    decided: str = ""
+    """The decision about these bytes, where one was taken before: "reject by ada"."""
 
 
 def build(rt: Runtime, prd_id: str) -> Built:
@@ -74,7 +76,8 @@ def build(rt: Runtime, prd_id: str) -> Built:
         draft = repaired
         judged = _judge(rt, draft, parent=prd.id)
     if judged.verdict is Verdict.PASS:
-        return judged.model_copy(update={"review": _open_review(rt, judged, prd)})
+        review = _open_review(rt, judged, prd)
+        return judged.model_copy(update={"review": review, "decided": _decided(rt, review)})
     return judged
 
 
@@ -167,6 +170,11 @@ def _store(rt: Runtime, draft: Draft, result: GateReport, *, parent: str) -> str
 
 def _listing(draft: Draft) -> str:
     return f"{draft.skill} {draft.version}\n" + "\n".join(sorted(draft.files))
+
+
+def _decided(rt: Runtime, review: str) -> str:
+    page = rt.store.get(rt.principal, f"{records.DECISION}-{review}")
+    return "" if page is None else f"{page.content['kind']} by {page.content['by']}"
 
 
 def _open_review(rt: Runtime, built: Built, prd: Prd) -> str:

@@ -81,7 +81,7 @@ def evolve(
     render.evolved(out, evolved, place, settings.tools)
     if sys.stdin.isatty() and out.is_terminal:
         for built in evolved.drafts:
-            if built.review:
+            if built.review and not built.decided:
                 _ask(settings, built.review)
     return _exit_code([built.verdict for built in evolved.drafts], not_built=bool(evolved.not_built))
 

@@ -42,8 +42,12 @@ def evolved(out: Console, result: Evolved, place: Place, tools: Path | None) -> 
         line(out, f"\nCould not be evaluated: {skill}: {reason}", style="yellow")
     if result.drafts:
         line(out, f"\nIsolation in force: {', '.join(result.drafts[0].report.isolation)}")
-    waiting = [(built, prd) for built, prd in zip(result.drafts, result.requirements, strict=True) if built.review]
+    passed = [(built, prd) for built, prd in zip(result.drafts, result.requirements, strict=True) if built.review]
+    waiting = [(built, prd) for built, prd in passed if not built.decided]
     out.print()
+    for built, _ in passed:
+        if built.decided:
+            line(out, f"Decided before: {built.review}: {built.decided}")
     for built, prd in waiting:
         line(out, f"Review waits: {built.review}", style="bold")
         line(out, f"  {program()} review show {built.review}")

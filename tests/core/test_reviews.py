@@ -153,6 +153,13 @@ def test_building_the_same_requirement_again_changes_nothing(rt: Runtime, review
     assert rt.store.count(rt.principal, scope="local") == before
 
 
+def test_a_rejected_draft_is_not_offered_for_review_again(rt: Runtime, review: Review) -> None:
+    decide(rt, review.id, DecisionKind.REJECT, by="ada", comment="no use")
+    again = build(rt, review.prd)
+    assert (again.review, again.decided) == (review.id, "reject by ada")
+    assert get_review(rt, review.id).state is ReviewState.REJECTED
+
+
 def test_a_published_skill_is_not_proposed_again(rt: Runtime, drafts: list[Built]) -> None:
     for built in drafts:
         approve(rt, get_review(rt, built.review))
