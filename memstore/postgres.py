@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, groupby
 from select import POLLIN, poll
 from typing import Any
 
@@ -154,7 +155,7 @@ class _Transaction(SqlTransaction):
     def _lock(self) -> None:
         """Before the first number of a log is taken, until the end of the transaction."""
         if not self._locked:
-            self._add(str(_SHARE), [()])
+            self._run(_SHARE)
             self._locked = True
 
     def _add(self, sql: str, rows: Sequence[Any]) -> None:
@@ -169,7 +170,7 @@ class _Transaction(SqlTransaction):
 
     def _send(self, *, commit: bool) -> None:
         connection: Any = self._connection.connection.driver_connection
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = _together(self._waiting), []
         with connection.pipeline(), connection.cursor() as cursor:
             for sql, rows in waiting:
                 if len(rows) == 1:
@@ -190,11 +191,26 @@ class _Transaction(SqlTransaction):
             yield connection
 
 
+def _together(inserts: Iterable[tuple[str, Sequence[Any]]]) -> list[tuple[str, Sequence[Any]]]:
+    """The same inserts in the same order, neighbours of one row each as one statement."""
+    found: list[tuple[str, Sequence[Any]]] = []
+    for single, run in groupby(inserts, key=lambda insert: len(insert[1]) == 1):
+        if single:
+            *before, last = run
+            parts = [f"w{n} AS ({sql})" for n, (sql, _) in enumerate(before)]
+            sql = f"WITH {', '.join(parts)} {last[0]}" if parts else last[0]
+            found.append((sql, [tuple(chain.from_iterable(rows[0] for _, rows in (*before, last)))]))
+        else:
+            found += run
+    return found
+
+
 def _engine(url: URL, busy_timeout: float) -> Engine:
     wait = int(busy_timeout * 1000)
     engine = create_engine(
         url,
         isolation_level="REPEATABLE READ",
+        paramstyle="format",  # parameters by position, so that statements can be joined
         pool_size=4,
         max_overflow=28,
         connect_args={"options": f"-c lock_timeout={wait} -c timezone=UTC", "connect_timeout": 10},
