@@ -15,7 +15,7 @@ from instar.core.progress import report as progress
 from instar.core.runtime import Runtime
 from instar.engine.documents import Draft, Prd
 from instar.engine.errors import EngineError
-from instar.memstore import PageDraft, PageType, Provenance, State
+from instar.memstore import PageDraft, PageType, Provenance, Rejected, State
 from instar.prompts import render
 from instar.sandbox.gates import run_gates
 from instar.sandbox.report import GateReport, GateResult, Verdict
@@ -199,6 +199,11 @@ def _open_review(rt: Runtime, built: Built, prd: Prd) -> str:
         tags=(f"skill:{built.skill}",),
         parent=built.draft,
     )
-    with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
-        batch.append(page)
+    try:
+        with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
+            batch.append(page)
+    except Rejected:
+        # Another build of the same bytes opened the review first, on its own report; that one stands.
+        if rt.store.get(rt.principal, review_id) is None:
+            raise
     return review_id

@@ -23,7 +23,7 @@ from instar.engine.documents import (
 )
 from instar.engine.errors import EngineError
 from instar.engine.session import Origin, Session, ToolSchema
-from instar.memstore import Page, PageDraft, PageType, Provenance
+from instar.memstore import Page, PageDraft, PageType, Provenance, Rejected
 from instar.prompts import render
 from instar.skills.document import description_of
 from instar.skills.errors import SkillChanged, SkillQuarantined
@@ -62,6 +62,20 @@ def distill(rt: Runtime, scope: str = "") -> DistillReport:
         session = _read(rt, page, toolsets)
         memories = rt.engine.distill(session)
         kinds.update(memory.kind.value for memory in memories)
+        _keep(rt, page, memories, done.get(page.id))
+        if number % 20 == 0 or number == len(waiting):
+            report("distill", done=number, total=len(waiting), note=f"{kinds.total()} memories")
+    return DistillReport(sessions=len(waiting), memories=kinds.total(), kinds=dict(sorted(kinds.items())))
+
+
+def _keep(rt: Runtime, page: Page, memories: list[Memory], before: Page | None) -> None:
+    """Store what a session taught, once, also when another process does the same at this moment."""
+    content: dict[str, JsonValue] = {
+        "session": page.id,
+        "fingerprint": page.content["fingerprint"],
+        "memories": [memory.id for memory in memories],
+    }
+    try:
         with rt.store.writeback(rt.principal, scope=page.scope) as batch:
             for memory in memories:
                 batch.append(
@@ -69,19 +83,14 @@ def distill(rt: Runtime, scope: str = "") -> DistillReport:
                         memory, records.MEMORY, text=memory.statement, parent=page.id, session=page.id
                     )
                 )
-            content: dict[str, JsonValue] = {
-                "session": page.id,
-                "fingerprint": page.content["fingerprint"],
-                "memories": [memory.id for memory in memories],
-            }
-            before = done.get(page.id)
             if before is None:
                 batch.append(_distillation(page, content))
             else:
                 batch.replace(before.id, content=content, expect=before.version)
-        if number % 20 == 0 or number == len(waiting):
-            report("distill", done=number, total=len(waiting), note=f"{kinds.total()} memories")
-    return DistillReport(sessions=len(waiting), memories=kinds.total(), kinds=dict(sorted(kinds.items())))
+    except Rejected:
+        now = rt.store.get(rt.principal, f"{records.DISTILLED}-{page.id}")
+        if now is None or now.content["fingerprint"] != content["fingerprint"]:
+            raise
 
 
 def reflect(rt: Runtime, scope: str = "") -> Reflection:
@@ -207,7 +216,7 @@ def _read(rt: Runtime, page: Page, toolsets: dict[str, tuple[ToolSchema, ...]]) 
 
 def _distillation(page: Page, content: dict[str, JsonValue]) -> PageDraft:
     return PageDraft(
-        id=f"distillation-{page.id}",
+        id=f"{records.DISTILLED}-{page.id}",
         kind=records.DISTILLED,
         type=PageType.EVIDENCE,
         content=content,
