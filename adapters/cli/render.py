@@ -188,13 +188,18 @@ def _skips(out: Console, report: IngestReport) -> None:
     if not report.skipped:
         return
     line(out, f"  {report.skipped} skipped:")
+    known = ""
     for reason, count in list(report.skip_reasons.items())[:SHOWN]:
         alike = [skip for skip in report.skips if skip.reason.startswith(reason)]
-        line(out, f"    {count} × {alike[0].reason if alike else reason}")
+        said, _, formats = (alike[0].reason if alike else reason).partition("; known formats: ")
+        known = known or formats
+        line(out, f"    {count} × {said}")
         for skip in alike[:PLACES]:
             line(out, f"      {skip.source} {skip.position}")
         if count > PLACES:
             line(out, f"      … and {count - PLACES} more (--json lists the first {len(report.skips)})")
+    if known:
+        line(out, f"    known formats: {known}")
 
 
 def _proposal(out: Console, proposal: Proposal) -> None:
