@@ -24,8 +24,9 @@ from instar.engine.compiler.firing import context_before, fires
 from instar.engine.compiler.index import Event, Trace, traces
 from instar.engine.compiler.mine import mine
 from instar.engine.compiler.uses import batch_node
-from instar.engine.documents import FromResult, Pattern
+from instar.engine.documents import Pattern
 from instar.engine.importers import Imported, read_sources
+from instar.engine.plan import FromResult
 from instar.engine.session import Session, ToolResult
 
 DESCRIPTION = "what compiled skills save in left-out sessions, how often they are right, and when they abstain"

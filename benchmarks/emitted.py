@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from instar.engine.compiler.emit import emit
 from instar.engine.compiler.mine import plan_id
-from instar.engine.documents import Plan
+from instar.engine.plan import Plan
 
 _LOADED: dict[str, Callable[..., Any]] = {}
 

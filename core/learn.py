@@ -12,15 +12,7 @@ from instar.core.errors import NotEvaluated, NotFound
 from instar.core.hosts import host_skills
 from instar.core.progress import report
 from instar.core.runtime import Runtime
-from instar.engine.documents import (
-    Catalogue,
-    CatalogueEntry,
-    Memory,
-    Prd,
-    Proposal,
-    Reflection,
-    Window,
-)
+from instar.engine.documents import Catalogue, CatalogueEntry, Memory, Prd, Proposal, Reflection, Window
 from instar.engine.errors import EngineError
 from instar.engine.session import Origin, Session, ToolSchema
 from instar.memstore import Page, PageDraft, PageType, Provenance, Rejected

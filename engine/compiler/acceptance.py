@@ -13,7 +13,8 @@ from instar.engine.compiler.plans import references
 from instar.engine.compiler.pseudonyms import Pseudonyms
 from instar.engine.compiler.replay import execute
 from instar.engine.compiler.values import canonical
-from instar.engine.documents import FromConstant, FromResult, Pattern, Plan
+from instar.engine.documents import Pattern
+from instar.engine.plan import FromConstant, FromResult, Plan
 from instar.engine.session import Session
 from instar.skills.cases import Case
 

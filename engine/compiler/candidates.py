@@ -11,7 +11,7 @@ from instar.engine.compiler.index import Event, Trace
 from instar.engine.compiler.planning import Way, batch_plan, plan_of
 from instar.engine.compiler.settings import MiningSettings
 from instar.engine.compiler.values import LOOPS, canonical
-from instar.engine.documents import Plan
+from instar.engine.plan import Plan
 
 COVERED = 0.8
 """A candidate is left out when this share of its useful uses happens inside those of a larger one."""

@@ -17,7 +17,7 @@ from instar.engine.compiler.index import Event, trace
 from instar.engine.compiler.replay import Program
 from instar.engine.compiler.uses import Answers, batch_node, entries, error_text, replays
 from instar.engine.compiler.values import canonical
-from instar.engine.documents import Plan
+from instar.engine.plan import Plan
 from instar.engine.session import Session, ToolCall
 from instar.skills.cases import Case, RecordedCall
 

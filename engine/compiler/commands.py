@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from instar.engine.compiler.lessons import task_of
 from instar.engine.compiler.shell import command_text, parse
-from instar.engine.documents import CommandPattern, Support
+from instar.engine.documents import CommandPattern
+from instar.engine.plan import Support
 from instar.engine.session import ResultStatus, Session
 
 KEPT = frozenset({"format", "lint", "test", "build", "install", "vcs"})

@@ -30,16 +30,8 @@ from instar.engine.compiler.plans import (
 )
 from instar.engine.compiler.snippets import SNIPPETS
 from instar.engine.compiler.values import KEYS, LOOPS, VALUES
-from instar.engine.documents import (
-    Binding,
-    FromConstant,
-    FromEither,
-    FromParameter,
-    FromResult,
-    LineOrigin,
-    Plan,
-    PlanNode,
-)
+from instar.engine.documents import LineOrigin
+from instar.engine.plan import Binding, FromConstant, FromEither, FromParameter, FromResult, Plan, PlanNode
 
 HINT = 80
 """Characters of a hint in an error, so that it stands on one line at any depth."""

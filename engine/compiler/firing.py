@@ -21,7 +21,7 @@ from instar.engine.compiler.index import Event, Trace
 from instar.engine.compiler.replay import Program
 from instar.engine.compiler.uses import answers_around, batch_node, starts
 from instar.engine.compiler.values import canonical
-from instar.engine.documents import FiringRule, FromResult, Plan
+from instar.engine.plan import FiringRule, FromResult, Plan
 from instar.engine.session import Message, Speaker
 
 MIN_NEEDED = 0.45

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from instar.engine.compiler.lessons import task_of
 from instar.engine.compiler.naming import words
 from instar.engine.compiler.requests import request_of, topics
-from instar.engine.documents import Gap, Support
+from instar.engine.documents import Gap
+from instar.engine.plan import Support
 from instar.engine.session import OutcomeStatus, ResultStatus, Session
 
 MIN_TASKS = 3

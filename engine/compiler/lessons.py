@@ -18,7 +18,7 @@ from instar.engine.compiler.changes import Change, ChangeKind, flat, overrides
 from instar.engine.compiler.comparison import Operation
 from instar.engine.compiler.recoveries import OF_FORM, Failure, failures_of
 from instar.engine.compiler.shell import command_text
-from instar.engine.documents import Support
+from instar.engine.plan import Support
 from instar.engine.session import Session
 
 _FILE_TOOL = re.compile(r"(?i)(read|write|edit|view|file|glob|grep|notebook|list)")

@@ -22,7 +22,8 @@ from instar.engine.compiler.index import Trace, traces
 from instar.engine.compiler.settings import DEFAULTS, MiningSettings
 from instar.engine.compiler.tree import grow
 from instar.engine.compiler.uses import batch_node
-from instar.engine.documents import Abstention, FromParameter, Pattern, Plan, Support
+from instar.engine.documents import Abstention, Pattern
+from instar.engine.plan import FromParameter, Plan, Support
 from instar.engine.session import Session
 
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from instar.engine.compiler.index import Event, Trace
 from instar.engine.compiler.naming import parameter_name, unique
 from instar.engine.compiler.values import canonical
-from instar.engine.documents import PlanParameter
+from instar.engine.plan import PlanParameter
 from instar.engine.session import ToolSchema
 
 MAX_EXAMPLES = 3

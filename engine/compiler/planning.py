@@ -13,16 +13,7 @@ from instar.engine.compiler.index import Event, Trace
 from instar.engine.compiler.naming import node_name, plural, unique
 from instar.engine.compiler.parameters import Parameters, evidence_of, examples_of, observed_schema, schemas_of
 from instar.engine.compiler.settings import MiningSettings
-from instar.engine.documents import (
-    Binding,
-    FromConstant,
-    FromEither,
-    FromParameter,
-    FromResult,
-    Plan,
-    PlanNode,
-    Support,
-)
+from instar.engine.plan import Binding, FromConstant, FromEither, FromParameter, FromResult, Plan, PlanNode, Support
 
 MAX_ITEMS = 50
 """The default bound of a loop."""

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from instar.engine.compiler.errors import PlanError
 from instar.engine.compiler.values import LOOPS
-from instar.engine.documents import Binding, FromConstant, FromEither, FromParameter, FromResult, Plan, PlanNode
+from instar.engine.plan import Binding, FromConstant, FromEither, FromParameter, FromResult, Plan, PlanNode
 
 RESERVED = frozenset({"tools", "errors", "error", "arguments", "message", "run", "self"})
 """Names that the emitted code uses itself."""

@@ -17,16 +17,8 @@ from instar.engine.compiler.objections import objections
 from instar.engine.compiler.phrases import ENGLISH
 from instar.engine.compiler.upkeep import covers
 from instar.engine.compiler.wording import listed, skill_name, subjects, title_of
-from instar.engine.documents import (
-    Abstention,
-    Catalogue,
-    CatalogueEntry,
-    Pattern,
-    Plan,
-    Proposal,
-    ProposalAction,
-    Window,
-)
+from instar.engine.documents import Abstention, Catalogue, CatalogueEntry, Pattern, Proposal, ProposalAction, Window
+from instar.engine.plan import Plan
 
 EVIDENCE = 40
 """Evidence pages a proposal cites at most."""

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from instar.engine.compiler.errors import CallFailed, NothingGiven, PlanError, ValueAbsent
 from instar.engine.compiler.plans import Axis, Block, axes_of, blocks, defaults, limited, needed, recovers
 from instar.engine.compiler.values import LOOPS, VALUES, Missing, elements, step_into
-from instar.engine.documents import Binding, FromConstant, FromEither, FromParameter, FromResult, Plan, PlanNode
+from instar.engine.plan import Binding, FromConstant, FromEither, FromParameter, FromResult, Plan, PlanNode
 
 CallTool = Callable[[str, dict[str, JsonValue]], JsonValue]
 """Answers a tool call, or raises `CallFailed` (the tool's error) or `Unrecorded`."""

@@ -11,15 +11,8 @@ from instar.engine.compiler.lessons import task_of
 from instar.engine.compiler.plans import axes_of
 from instar.engine.compiler.shell import command_text
 from instar.engine.compiler.uses import entries
-from instar.engine.documents import (
-    Catalogue,
-    CatalogueEntry,
-    Plan,
-    Proposal,
-    ProposalAction,
-    SkillUse,
-    Support,
-)
+from instar.engine.documents import Catalogue, CatalogueEntry, Proposal, ProposalAction, SkillUse
+from instar.engine.plan import Plan, Support
 from instar.engine.session import ResultStatus, Session, ToolCall
 
 MIN_USES = 5

@@ -13,7 +13,7 @@ from instar.engine.compiler.index import Event, Trace
 from instar.engine.compiler.plans import defaults, references
 from instar.engine.compiler.replay import Program
 from instar.engine.compiler.values import canonical, same
-from instar.engine.documents import FromConstant, FromParameter, Plan, PlanNode
+from instar.engine.plan import FromConstant, FromParameter, Plan, PlanNode
 from instar.engine.session import ResultStatus
 
 

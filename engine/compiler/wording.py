@@ -9,7 +9,7 @@ from instar.engine.compiler.effects import PLAIN_READS
 from instar.engine.compiler.naming import words
 from instar.engine.compiler.plans import axes_of, defaults, references
 from instar.engine.compiler.uses import entries
-from instar.engine.documents import FromParameter, Plan, PlanNode, PlanParameter
+from instar.engine.plan import FromParameter, Plan, PlanNode, PlanParameter
 
 MAX_NAME = 64
 NAMED = 2

@@ -14,18 +14,8 @@ from instar.engine.compiler.plans import axes_of, references
 from instar.engine.compiler.propose import akin, shape_of
 from instar.engine.compiler.upkeep import covers
 from instar.engine.compiler.wording import listed, skill_name, spoken
-from instar.engine.documents import (
-    AgentText,
-    Binding,
-    Catalogue,
-    CatalogueEntry,
-    Draft,
-    FiringRule,
-    FromConstant,
-    FromParameter,
-    Plan,
-    Prd,
-)
+from instar.engine.documents import AgentText, Catalogue, CatalogueEntry, Draft, Prd
+from instar.engine.plan import Binding, FiringRule, FromConstant, FromParameter, Plan
 from instar.prompts import render
 from instar.sandbox.folds import Fold
 from instar.skills.document import render_skill_md

@@ -19,7 +19,7 @@ from instar.engine.compiler.emit import emit
 from instar.engine.compiler.errors import CallFailed, NothingGiven, PlanError, ValueAbsent
 from instar.engine.compiler.plans import axes_of
 from instar.engine.compiler.replay import execute
-from instar.engine.documents import (
+from instar.engine.plan import (
     Binding,
     FromConstant,
     FromEither,

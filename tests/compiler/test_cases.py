@@ -8,7 +8,7 @@ from instar.engine.compiler.emit import emit
 from instar.engine.compiler.folds import fold_plans
 from instar.engine.compiler.mine import mine
 from instar.engine.compiler.values import canonical
-from instar.engine.documents import Plan
+from instar.engine.plan import Plan
 from instar.engine.session import Session
 from instar.skills.cases import Case
 

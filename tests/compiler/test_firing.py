@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from instar.engine.compiler.firing import Context, fires, names, shape
 from instar.engine.compiler.mine import mine
-from instar.engine.documents import FiringRule
+from instar.engine.plan import FiringRule
 from instar.engine.session import Session
 
 Record = Callable[..., Session]

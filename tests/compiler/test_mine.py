@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from instar.engine.compiler.mine import mine
 from instar.engine.compiler.settings import MiningSettings
-from instar.engine.documents import FromConstant, FromParameter, FromResult, Plan
+from instar.engine.plan import FromConstant, FromParameter, FromResult, Plan
 from instar.engine.session import Session, ToolSchema
 
 Record = Callable[..., Session]

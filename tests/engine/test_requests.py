@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from instar.engine.compiler.requests import request_of, stem_of, topics
 from instar.engine.compiler.wording import plural, skill_name, title_of
-from instar.engine.documents import FromParameter, FromResult, Plan, PlanNode, PlanParameter, Support
+from instar.engine.plan import FromParameter, FromResult, Plan, PlanNode, PlanParameter, Support
 from instar.engine.session import Session
 
 SEEN = Support(sessions=4, tasks=4, calls=4)

@@ -13,7 +13,8 @@ from instar.engine.compiler.gaps import gaps, hands_over
 from instar.engine.compiler.lessons import clusters
 from instar.engine.compiler.trends import Halves, contrasts
 from instar.engine.compiler.upkeep import covers, skill_named, upkeep
-from instar.engine.documents import Catalogue, CatalogueEntry, Plan, ProposalAction, Window
+from instar.engine.documents import Catalogue, CatalogueEntry, ProposalAction, Window
+from instar.engine.plan import Plan
 from instar.engine.session import Session, ToolCall
 from instar.prompts import render
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from instar.engine.compiler.wording import skill_name, title_of
-from instar.engine.documents import FromParameter, FromResult, Plan, PlanNode, PlanParameter, Support
+from instar.engine.plan import FromParameter, FromResult, Plan, PlanNode, PlanParameter, Support
 
 SUPPORT = Support(sessions=4, tasks=4, calls=4)
 

@@ -16,7 +16,8 @@ from instar.core.reviews import DecisionKind, decide
 from instar.core.runtime import Runtime, runtime
 from instar.core.settings import Settings
 from instar.core.skills import call_skill
-from instar.engine.documents import FromResult, Prd, Reflection
+from instar.engine.documents import Prd, Reflection
+from instar.engine.plan import FromResult
 from instar.sandbox.report import Verdict
 
 HERE = Path(__file__).parent
