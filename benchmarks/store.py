@@ -15,13 +15,14 @@ from benchmarks.store_commits import (
     raw_commits_per_second,
 )
 from benchmarks.store_policies import POLICIES
+from benchmarks.store_powerloss import lost_after_power_losses, record
 from benchmarks.store_recorded import BUDGETS as RECORDED_BUDGETS
 from benchmarks.store_recorded import sessions
 from benchmarks.store_simulator import Run, simulate
 from benchmarks.store_turns import measure_optimum, measure_turns
 from benchmarks.store_workloads import BUDGETS, Workload, families, tasks
 
-DESCRIPTION = "the page store: faults, optimum, time of a turn, commits, kills"
+DESCRIPTION = "the page store: faults, optimum, time of a turn, commits, kills, power losses"
 BARS = {
     "faults.synthetic": Bar(0, "equals"),
     "faults.real": Bar(0, "equals"),
@@ -36,6 +37,7 @@ BARS = {
     "commit.postgres.raw_share": Bar(0.6, "at least"),
     "kills.sqlite.lost": Bar(0, "equals"),
     "kills.postgres.lost": Bar(0, "equals"),
+    "powerloss.lost": Bar(0, "equals"),
     "increments.lost": Bar(0, "equals"),
 }
 _TASKS = 30
@@ -50,6 +52,7 @@ def run(quick: bool) -> Result:
     _turns(quick, results)
     for kind in ("sqlite", "postgres"):
         _database(kind, quick, results, detail)
+    _power_losses(quick, results, detail)
     lost = [results.pop(f"increments.{kind}.lost", 0.0) for kind in ("sqlite", "postgres")]
     results["increments.lost"] = sum(lost)
     return Result(results, detail, baselines)
@@ -132,3 +135,14 @@ def _database(kind: str, quick: bool, results: dict[str, float], detail: dict[st
             results[f"kills.{kind}.lost"] = lost_after_kills(fresh(), 20 if quick else 1_000)
     except CannotLoad as error:
         detail[f"not measured: {kind}"] = str(error)
+
+
+def _power_losses(quick: bool, results: dict[str, float], detail: dict[str, object]) -> None:
+    progress("sqlite: power losses")
+    try:
+        # Enough batches that the write-ahead log is folded into the file, and begun again.
+        events = record(150)
+    except CannotLoad as error:
+        detail["not measured: power losses"] = str(error)
+    else:
+        results["powerloss.lost"] = lost_after_power_losses(events, 50 if quick else 1_000)
