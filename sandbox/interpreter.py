@@ -99,6 +99,9 @@ def interpreter() -> Interpreter:
         asked = subprocess.run(command, capture_output=True, env=kept, timeout=PROBE_SECONDS, check=False)
         asked.check_returncode()
         probed = _Probed.model_validate(json.loads(asked.stdout))
+    except PermissionError as error:
+        remedy = "Make the environment with a Python that every user may read, for example PYTHON=/usr/bin/python3."
+        raise SandboxUnavailable("python", f"this user may not run the interpreter {executable}", remedy) from error
     except (OSError, subprocess.SubprocessError, ValueError, ValidationError) as error:
         raise SandboxUnavailable(
             "python", f"the interpreter {executable} could not be examined ({error})", "It needs the ctypes module."
