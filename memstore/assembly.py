@@ -22,6 +22,7 @@ from instar.memstore.ranking import Climb, Ranking, best_levels
 
 RECENCY_WEIGHT = 0.6
 DECAY = 0.88
+_FADING, _PACE = 1 - DECAY, -log(DECAY)
 COLD = 1 / 8
 """Recency below this counts as none."""
 TOLERANCE = 0.02
@@ -272,14 +273,14 @@ class WorkingSet:
         A rank is a sum of a part that stays and a part that fades, so the next one follows from the last.
         """
         self._turn += 1
-        cooled = self._cooling.pop(self._turn, ())
-        for page_id in cooled:
-            self._leave(page_id)
-        recency = self._recency
+        recency, hot = self._recency, self._hot
+        if cooled := self._cooling.pop(self._turn, None):
+            for page_id in cooled:
+                self._leave(page_id)
+            hot = [step for step in hot if step[1] in recency]
         self._hot = [
-            (DECAY * rank + (1 - DECAY) * still, page_id, level, cost, below, still)
-            for rank, page_id, level, cost, below, still in self._hot
-            if page_id in recency
+            (DECAY * rank + _FADING * still, page_id, level, cost, below, still)
+            for rank, page_id, level, cost, below, still in hot
         ]
         self._hot.sort()  # nearly in order already, which takes little more than looking
         for page_id in demand:
@@ -345,7 +346,7 @@ class WorkingSet:
 def _cools_at(recency: tuple[float, int]) -> int:
     """The turn in which a recency falls below what counts."""
     value, turn = recency
-    return turn + max(ceil(log(value / COLD) / -log(DECAY)), 1)
+    return turn + max(ceil(log(value / COLD) / _PACE), 1)
 
 
 def _claim(item: Item) -> tuple[float, float, str]:

@@ -64,7 +64,7 @@ def _first(block: list[Step]) -> Step:
 
 
 def _cheapest(block: list[Step]) -> int:
-    return min(step[3] for step in block)
+    return min([step[3] for step in block])
 
 
 @dataclass(slots=True)
