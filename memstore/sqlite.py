@@ -6,9 +6,10 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select, text
 from sqlalchemy.exc import DBAPIError
@@ -66,14 +67,14 @@ class SqliteBackend:
     def read(self) -> Iterator[SqlTransaction]:
         """A snapshot; writers are not held up."""
         with self._translated(), self._begin(write=False) as connection:
-            yield SqlTransaction(connection, _next_seqs)
+            yield _Transaction(connection, _next_seqs)
 
     @contextmanager
     def write(self) -> Iterator[SqlTransaction]:
         """A transaction that holds the write lock from its first moment."""
         # Threads of one process take turns here, in order: SQLite's own waiting is a sleep that can starve one.
         with self._turn, self._translated(), self._begin(write=True) as connection:
-            yield SqlTransaction(connection, _next_seqs)
+            yield _Transaction(connection, _next_seqs)
 
     @contextmanager
     def _begin(self, *, write: bool) -> Iterator[Connection]:
@@ -150,6 +151,14 @@ class SqliteBackend:
             raise _named(str(self._path), error.orig) from error
         except sqlite3.Error as error:
             raise _named(str(self._path), error) from error
+
+
+class _Transaction(SqlTransaction):
+    """Inserts go straight to the driver: on the way there more time would be spent than in the database."""
+
+    def _add(self, sql: str, rows: Sequence[Any]) -> None:
+        driver: Any = self._connection.connection.driver_connection
+        driver.executemany(sql, rows)
 
 
 def _named(location: str, error: BaseException | None) -> StoreUnavailable:
