@@ -60,6 +60,7 @@ _LAST = _PAGE.where(_VERSION.version == _HEAD.version)
 _IDS_GIVEN = _HEAD.id.in_(bindparam("ids", expanding=True))
 _SCOPES = select(_HEAD.id, _HEAD.scope).where(_IDS_GIVEN)
 _HEADS = _LAST.where(_IDS_GIVEN)
+_ONE_HEAD = _LAST.where(_HEAD.id == bindparam("of"))
 _VERSIONS = _PAGE.where(_HEAD.id == bindparam("of")).order_by(_VERSION.version)
 _ONE_VERSION = _VERSIONS.where(_VERSION.version == bindparam("number"))
 _INSERT = {table.name: table.insert().inline() for table in schema.metadata.tables.values()}
@@ -81,6 +82,8 @@ class SqlTransaction:
 
     def heads(self, ids: Collection[str]) -> dict[str, Page]:
         """The last committed version of each page that exists."""
+        if len(ids) == 1:  # a list of ids is spelled out into the statement on every run, which takes its time
+            return {row.id: page_of(row) for row in self._all(_ONE_HEAD, {"of": next(iter(ids))})}
         return {row.id: page_of(row) for part in _parts(ids) for row in self._all(_HEADS, {"ids": part})}
 
     def versions(self, page_id: str, number: int | None = None) -> list[Page]:
