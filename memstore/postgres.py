@@ -44,9 +44,9 @@ _MIGRATING, _WRITING = 7_469_001, 7_469_002
 """Numbers of advisory locks."""
 _BOTH = {"a": _WRITING}
 _SHARE = text(f"SELECT pg_advisory_xact_lock_shared({_WRITING})")
-_SEQS_AND_SHARE = text(
+_SEQS_AND_SHARE = (
     f"SELECT nextval('{schema.PAGE_SEQ}'), pg_advisory_xact_lock_shared({_WRITING}) "  # noqa: S608  (constants)
-    "FROM generate_series(1, :n)"
+    "FROM generate_series(1, %s)"
 )
 
 
@@ -182,7 +182,8 @@ class _Transaction(SqlTransaction):
 
     def _next_seqs_with_lock(self, connection: Connection, count: int) -> Sequence[int]:
         self._locked = True
-        return sorted(row[0] for row in connection.execute(_SEQS_AND_SHARE, {"n": count}))
+        driver: Any = connection.connection.driver_connection
+        return sorted(row[0] for row in driver.execute(_SEQS_AND_SHARE, [count]))
 
     @contextmanager
     def _alone(self) -> Iterator[Connection]:
