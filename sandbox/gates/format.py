@@ -15,7 +15,7 @@ from skills_ref.validator import validate
 
 from instar.sandbox.gates.errors import ToolBroke
 from instar.sandbox.gates.judgement import Judgement, failed, passed
-from instar.sandbox.gates.policy import parse_python
+from instar.sandbox.gates.parsing import parse_python
 from instar.sandbox.gates.shape import check_skill
 from instar.sandbox.report import Finding
 from instar.sandbox.schemas import ArgumentSchema, UnusableSchema

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from instar.sandbox.gates.commands import unpacked
+from instar.sandbox.gates.parsing import PARSING
 from instar.sandbox.report import Finding
 from instar.skills.package import TEST_PY
 
@@ -26,7 +27,7 @@ def review_general(files: Mapping[str, bytes]) -> Iterator[Finding]:
         from bandit.core import config, manager  # noqa: PLC0415 — slow, and loads plugins
 
     paths = [path for path in files if path.endswith(".py") and path != TEST_PY]
-    with unpacked(files, paths) as folder:
+    with unpacked(files, paths) as folder, PARSING:
         judge = manager.BanditManager(config.BanditConfig(), "file", quiet=True, ignore_nosec=True)
         judge.discover_files([str(folder / path) for path in paths])
         judge.run_tests()

@@ -9,6 +9,7 @@ from typing import Literal
 from instar.sandbox.gates.code import review_code
 from instar.sandbox.gates.general import review_general
 from instar.sandbox.gates.judgement import Judgement, failed, incomplete, passed
+from instar.sandbox.gates.parsing import parse_python
 from instar.sandbox.gates.shape import check_tests
 from instar.sandbox.gates.text import review_binary, review_json, review_text, review_words
 from instar.sandbox.report import Finding
@@ -102,15 +103,6 @@ def review_file(path: str, content: bytes, manifest: Manifest) -> Iterator[Findi
         yield Finding(message=message, file=path, rule="too-long", severity="high")
     elif path.endswith(".py"):
         yield from _python(path, content, manifest)
-
-
-def parse_python(content: bytes) -> ast.Module:
-    """The syntax tree of hostile source.
-
-    Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: it cannot be parsed.
-    """
-    return ast.parse(content.decode("utf-8"))
 
 
 def _python(path: str, content: bytes, manifest: Manifest) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from instar.sandbox.gates.errors import ShapeRefused
+from instar.sandbox.gates.parsing import parse_python
 from instar.sandbox.report import Finding
 from instar.skills.package import CASES, SKILL_PY, TEST_PY
 from instar.skills.test_template import TEST_SKILL, direct_run_notice
@@ -89,7 +90,7 @@ def _extra_tests(source: str) -> Iterator[str]:
     rest = source[len(TEST_SKILL) :]
     offset = TEST_SKILL.count("\n")
     try:
-        tree = ast.parse(rest)
+        tree = parse_python(rest.encode("utf-8"))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ShapeRefused(_finding(TEST_PY, offset + 1, f"cannot be parsed: {error}", "tests-shape")) from error
     if len(tree.body) > MAX_EXTRA_TESTS:

@@ -10,7 +10,7 @@ from instar.sandbox.gates.batch import all_exact
 from instar.sandbox.gates.candidate import Candidate
 from instar.sandbox.gates.judgement import Judgement, failed, incomplete, passed
 from instar.sandbox.gates.mutants import Mutant, handler_probes, mutants
-from instar.sandbox.gates.policy import parse_python
+from instar.sandbox.gates.parsing import parse_python
 from instar.sandbox.gates.tests import altered
 from instar.sandbox.protocol import Limits, Sandbox
 from instar.sandbox.report import Finding

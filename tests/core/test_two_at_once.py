@@ -1,4 +1,4 @@
-"""Two processes that do the same work at the same moment end with one result, and neither fails."""
+"""Two runs that do the same work at the same moment end with one result, and neither fails."""
 
 from __future__ import annotations
 
