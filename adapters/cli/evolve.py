@@ -25,6 +25,9 @@ from instar.sandbox.report import Verdict
 Paths = Annotated[
     list[Path], typer.Argument(help="Files or folders with agent sessions.", show_default=False, readable=False)
 ]
+UNREADABLE = 3
+"""Exit code when nothing that was named could be read."""
+
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
 Tools = Annotated[
     Path | None, typer.Option("--tools", readable=False, help="tools.toml: how real tools are reached.")
@@ -76,14 +79,19 @@ def evolve(
         evolved, place = run_evolve(settings, [str(path.absolute()) for path in paths], options)
     if as_json:
         emit_json({"server": place.server, "run": place.run, **evolved.model_dump(mode="json")})
-        return _exit_code([built.verdict for built in evolved.drafts], not_built=bool(evolved.not_built))
+        return _exit_code(
+            [built.verdict for built in evolved.drafts],
+            not_built=bool(evolved.not_built) or unreadable(evolved.ingest),
+        )
     out = console()
     render.evolved(out, evolved, place, settings.tools)
     if sys.stdin.isatty() and out.is_terminal:
         for built in evolved.drafts:
             if built.review and not built.decided:
                 _ask(settings, built.review)
-    return _exit_code([built.verdict for built in evolved.drafts], not_built=bool(evolved.not_built))
+    return _exit_code(
+        [built.verdict for built in evolved.drafts], not_built=bool(evolved.not_built) or unreadable(evolved.ingest)
+    )
 
 
 def ingest(context: typer.Context, paths: Paths, dry_run: DryRun = False, as_json: AsJson = False) -> int:
@@ -98,7 +106,7 @@ def ingest(context: typer.Context, paths: Paths, dry_run: DryRun = False, as_jso
         render.funnel(console(), report)
         if dry_run:
             console().print("Dry run: nothing was written.")
-    return 0
+    return UNREADABLE if unreadable(report) else 0
 
 
 def reflect(context: typer.Context, as_json: AsJson = False) -> int:
@@ -136,12 +144,17 @@ def _dry_run(settings: Settings, paths: list[Path], *, as_json: bool) -> int:
         reflection = learn.reflect(rt)
     if as_json:
         emit_json({"dry_run": True, "ingest": report, "reflection": reflection})
-        return 0
+        return UNREADABLE if unreadable(report) else 0
     out = console()
     render.funnel(out, report)
     render.reflection(out, reflection)
     out.print(f"\nDry run: {len(reflection.proposals)} drafts would be built and tested. Nothing was written.")
-    return 0
+    return UNREADABLE if unreadable(report) else 0
+
+
+def unreadable(report: ingesting.IngestReport) -> bool:
+    """Whether there was something to read and not one session came of it: never to be taken for a quiet day."""
+    return report.sessions == 0 and report.skipped > 0
 
 
 def _exit_code(verdicts: list[Verdict], *, not_built: bool = False) -> int:

@@ -72,6 +72,8 @@ def funnel(out: Console, report: IngestReport) -> None:
         f"  {report.steps} steps, {report.calls} tool calls, {report.errors} errors, {report.refusals} refused by a "
         f"person, {report.redacted} secrets redacted",
     )
+    if not report.sessions and report.skipped:
+        line(out, "  Not one session could be read from what was named.", style="yellow")
     for title, counts in (("projects", report.projects), ("formats", report.formats), ("origins", report.origins)):
         line(out, f"  {title}: {_listed(counts)}")
     _skips(out, report)

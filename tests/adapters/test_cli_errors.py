@@ -157,6 +157,19 @@ def test_output_that_nobody_reads_to_its_end_is_no_error(run, tmp_path) -> None:
     assert (process.returncode, complaint) == (0, b"")
 
 
+@pytest.mark.parametrize("command", [["ingest"], ["ingest", "--dry-run"], ["evolve", "--dry-run"]])
+def test_sources_of_which_nothing_can_be_read_are_no_success(run, command, tmp_path) -> None:
+    (tmp_path / "wrong.jsonl").write_text('{"messages": "no list"}\n42\nnull\n')
+    ran = run(*command, tmp_path / "wrong.jsonl")
+    assert ran.code == 3, ran
+    assert "Not one session could be read" in ran.out
+
+
+def test_an_empty_folder_is_a_quiet_day(run, tmp_path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert run("ingest", tmp_path / "empty").code == 0
+
+
 def test_a_dry_run_changes_no_state(run, tmp_path) -> None:
     ran = run("evolve", SAMPLES, "--dry-run", "--json")
     assert ran.code == 0, ran
