@@ -135,6 +135,32 @@ class Harness:
         self._stage(replace(draft, id=page_id, session=draft.session or self._session))
         return page_id
 
+    def record(self, drafts: Sequence[PageDraft]) -> Receipt:
+        """Commit pages of this session at once, without staging: for a caller that kept them durably until now.
+
+        A finished tool call that repeats an earlier one counts as with `tool_start`. Recording the same pages again
+        changes nothing.
+
+        Raises:
+            Rejected: one of them cannot be committed; none was.
+        """
+        self._require_open()
+        with self._store.writeback(self._by, scope=self._scope) as batch:
+            for draft in drafts:
+                batch.append(replace(draft, session=draft.session or self._session))
+        pages = self._store.get_many(self._by, list(batch.receipt.committed))
+        for page in pages.values():
+            tool, arguments = page.content.get("tool"), page.content.get("arguments")
+            if page.kind == TOOL_CALL and isinstance(tool, str) and isinstance(arguments, dict):
+                earlier = self._done.get(signature_of(tool, arguments))
+                if earlier is not None and page.id not in self._pages:
+                    self.ledger.repeat(tool, earlier)
+            self._admit(page)
+        self._count += len(drafts)
+        if faults := self.ledger.take():
+            self._store.record(self._by, faults)
+        return batch.receipt
+
     def revise(self, page_id: str, fields: Mapping[str, JsonValue]) -> None:
         """Stage new values for some fields of a page in the working set, merged with what others changed.
 
