@@ -43,6 +43,8 @@ class FromResult(BaseModel):
     """The argument is a value in an earlier node's result.
 
     The path elements "*", "*keys" and "*values" loop over the items of a list and the keys or values of a mapping.
+    With `collect` nothing loops: one call takes the list of all the different scalars that the path leads to, in
+    each result of the node or over all its results together. Nothing to collect counts as absent.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +52,7 @@ class FromResult(BaseModel):
     source: Literal["result"] = "result"
     node: str
     path: list[str | int]
+    collect: Literal["", "each", "all"] = ""
 
 
 class FromEither(BaseModel):

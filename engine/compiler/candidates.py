@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from instar.engine.compiler.batches import batches
-from instar.engine.compiler.firings import ROOT, Firing, Growth, Tree
+from instar.engine.compiler.firings import RESULTS, ROOT, Firing, Growth, Tree
 from instar.engine.compiler.index import Event, Trace
 from instar.engine.compiler.planning import Way, batch_plan, plan_of
 from instar.engine.compiler.settings import MiningSettings
@@ -103,10 +103,7 @@ def _leads_to(tree: Tree, growth: Growth, target: Tree | None) -> bool:
     (argument,) = growth.bindings
     single = all(set(firing.events[firing.root].arguments) == {argument} for firing in target.firings)
     only = all(
-        source != ROOT
-        for other in tree.growths[1:]
-        for kind, source, _ in other.bindings.values()
-        if kind == "result"
+        source != ROOT for other in tree.growths[1:] for kind, source, _ in other.bindings.values() if kind in RESULTS
     ) and all(kind != "argument" for other in tree.growths for kind, _, _ in other.bindings.values())
     return binding[0] == "result" and not any(step in LOOPS for step in binding[2]) and single and only
 

@@ -159,17 +159,17 @@ class _Writer:
             for node in self.plan.nodes
             for binding in node.arguments.values()
             for option in references(binding)
-            if isinstance(option, FromResult)
+            if isinstance(option, FromResult) and option.collect != "all"
         }
 
     def body(self) -> None:
         if recovers(self.plan):
             self.lines.append(f"{INDENT}errors = []")
-        root = blocks(self.plan)
         for node in self.plan.nodes:
             if self.looping[node.name]:
                 self.span(node, [f"{INDENT}{node.name} = []"])
-        self.block(root, INDENT)
+        for tree in blocks(self.plan):
+            self.block(tree, INDENT)
         returned = {node.name: node.name for node in self.plan.nodes}
         if recovers(self.plan):
             returned["errors"] = "errors"
@@ -210,6 +210,8 @@ class _Writer:
         wanted = ""
         for node in block.nodes:
             for argument, binding in node.arguments.items():
+                if isinstance(binding, FromResult) and binding.collect:
+                    continue
                 direct = isinstance(binding, FromResult | FromParameter) and tuple(binding.path) == axis.path
                 if direct and not wanted:
                     wanted = argument
@@ -309,6 +311,10 @@ class _Writer:
             return literal(binding.value)
         if isinstance(binding, FromParameter):
             return self.follow(("parameter", binding.name), tuple(binding.path), lenient=lenient)
+        if binding.collect:
+            every = binding.collect == "all" and self.looping[binding.node]
+            results = binding.node if every else f"[{self.current[binding.node]}]"
+            return f"_collected({', '.join([results, *map(literal, binding.path)])})"
         return self.follow(("node", binding.node), tuple(binding.path), lenient=lenient)
 
     def follow(self, source: tuple[str, str], path: tuple[str | int, ...], *, lenient: bool) -> str:

@@ -11,8 +11,13 @@ from instar.engine.compiler.index import Event, Trace
 from instar.engine.compiler.values import Path, reach
 
 Option = tuple[str, str, Path]
-"""What an argument may come from: ("result", node, path), ("argument", name of the root's argument, ()),
+"""What an argument may come from: ("result", node, path), ("each", node, path) for the list of all that the path
+leads to in one result, ("all", node, path) for that over all results, ("argument", name of the root's argument, ()),
 ("constant", canonical value, ()) or ("new", "", ())."""
+
+RESULTS = frozenset({"result", "each", "all"})
+TIED = RESULTS | {"argument"}
+"""Kinds of options that predict a value."""
 
 Key = tuple[tuple[str, JsonValue], ...]
 """The values that a binding predicts for a call, each with its type."""
@@ -58,6 +63,8 @@ class Growth:
     """Whether its input was sometimes missing although its source was there."""
     looped: bool
     """Whether it runs inside a loop."""
+    stage: int = 0
+    """Rounds of loops that must have ended before it runs."""
 
 
 @dataclass(frozen=True, slots=True)

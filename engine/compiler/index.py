@@ -32,7 +32,10 @@ class Event:
     error: str | None = None
     end: int = 0
     links: dict[str, list[tuple[int, Path]]] = field(default_factory=dict)
-    """Argument → (position of an earlier call of the same epoch, concrete path in its result)."""
+    """Argument → (position of an earlier call of the same epoch, concrete path in its result).
+
+    Of an argument that is a list of such values: where the first of them occurs.
+    """
 
     @property
     def ok(self) -> bool:
@@ -114,6 +117,17 @@ def trace(session: Session, overrides: Mapping[str, Effect] | None = None, windo
     return Trace(session, session.page_id, events, turns)
 
 
+def linked_by(value: JsonValue) -> tuple[str, Scalar] | None:
+    """Return the key of the scalar by which an argument is looked up in results: itself, or a list's first item."""
+    if isinstance(value, list) and value and all(_telling(item) for item in value):
+        value = value[0]
+    return scalar_key(value) if isinstance(value, str | int | float) and bindable(value) else None
+
+
+def _telling(value: JsonValue) -> bool:
+    return isinstance(value, str | int | float) and bindable(value)
+
+
 def _link(events: list[Event], window: int) -> None:
     for source in events:
         if not source.ok or source.effect != "read":
@@ -122,8 +136,9 @@ def _link(events: list[Event], window: int) -> None:
         for event in events[source.position + 1 : min(source.end, source.position + 1 + window)]:
             if event.step > source.result_step:
                 for name, value in event.arguments.items():
-                    if isinstance(value, str | int | float) and bindable(value):
-                        wanted.setdefault(scalar_key(value), []).append((event, name))
+                    key = linked_by(value)
+                    if key is not None:
+                        wanted.setdefault(key, []).append((event, name))
         if not wanted:
             continue
         for key, path in leaves(source.value, wanted):

@@ -2,139 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 
 from pydantic import JsonValue
 
-from instar.engine.compiler.firings import Firing, Growth, Key, Option, Rejection, Tree, Use
+from instar.engine.compiler.claim import Bindings, Claim
+from instar.engine.compiler.firings import Firing, Growth, Key, Rejection, Tree, Use
 from instar.engine.compiler.index import Trace
 from instar.engine.compiler.settings import MiningSettings
-from instar.engine.compiler.values import KEYS, LOOPS, VALUES, Missing, Path, elements, reach, step_into
+from instar.engine.compiler.values import (
+    KEYS,
+    LOOPS,
+    VALUES,
+    reach,
+)
 
 NULL_SAMPLES = 3
 """Other tasks' firings that each firing is compared with."""
 MAX_TRIES = 64
-MAX_ROWS = 2_000
-"""Items of one result that a binding is followed through."""
 RECORD = 0.6
 """A mapping whose commonest key is in this share of its occurrences is a record, not a collection."""
-
-MAX_SAMPLE = 300
-"""Firings that shares are estimated on; support is counted on all."""
-
-Bindings = dict[str, Option]
-
-
-@dataclass(slots=True)
-class Claim:
-    """A follow-up under judgement, with the argument values that it predicts for each firing."""
-
-    tree: Tree
-    bindings: Bindings
-    tied: list[str] = field(init=False)
-    cache: dict[int, set[Key]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.tied = sorted(name for name, option in self.bindings.items() if option[0] in {"result", "argument"})
-        self.cache = self.tree.predicted.setdefault(tuple((name, self.bindings[name]) for name in self.tied), {})
-
-    def key(self, arguments: dict[str, JsonValue]) -> Key:
-        """Return the part of a call's arguments that the claim predicts."""
-        return tuple((type(arguments[name]).__name__, arguments[name]) for name in self.tied)
-
-    def rows(self, index: int) -> set[Key]:
-        """Return the predicted keys of one firing: all arguments of a row come from the same item of a loop."""
-        if index not in self.cache:
-            rows = self._rows(self.tree.firings[index])
-            self.cache[index] = {self.key(row) for row in rows if all(_scalar(value) for value in row.values())}
-        return self.cache[index]
-
-    def sample(self) -> range:
-        """Return the firings that shares are estimated on; sessions come in the order of hashes."""
-        return range(min(len(self.tree.firings), MAX_SAMPLE))
-
-    def _rows(self, firing: Firing) -> Iterator[dict[str, JsonValue]]:
-        given = firing.events[firing.root].arguments
-        fixed: dict[str, JsonValue] = {}
-        moving: dict[str, Path] = {}
-        source = ""
-        for name in self.tied:
-            kind, node, path = self.bindings[name]
-            if kind == "argument":
-                fixed[name] = given.get(node)
-            elif node == self.source:
-                moving[name], source = path, node
-            else:
-                values = firing.reached(node, path)
-                fixed[name] = values[0] if len(values) == 1 else None
-        if not moving:
-            yield fixed
-            return
-        for at in firing.nodes.get(source, ()):
-            for row in joined(firing.events[at].value, moving):
-                yield fixed | row
-
-    @property
-    def source(self) -> str:
-        """The one node whose result may be looped over."""
-        nodes = [(option[1], any(step in LOOPS for step in option[2])) for option in self.results()]
-        looping = [node for node, loops in nodes if loops]
-        return (looping or [node for node, _ in reversed(nodes)] or [""])[0]
-
-    def results(self) -> list[Option]:
-        """Return the bindings to results."""
-        return [option for _, option in sorted(self.bindings.items()) if option[0] == "result"]
-
-    def problem(self, collected: set[str]) -> str:
-        """Say what makes the claim impossible to write down as loops that nest, or return nothing."""
-        paths = [path for kind, node, path in self.results() if node == self.source]
-        for _, node, path in self.results():
-            if node != self.source and (node in collected or any(step in LOOPS for step in path)):
-                return "its arguments come from different loops"
-        heads = sorted((_head(path) for path in paths), key=len)
-        if any(heads[-1][: len(head)] != head for head in heads):
-            return "its arguments come from different loops"
-        return ""
-
-
-def _head(path: Path) -> Path:
-    """The part of a path up to its last loop."""
-    return path[: max((i + 1 for i, step in enumerate(path) if step in LOOPS), default=0)]
-
-
-def joined(value: JsonValue, paths: dict[str, Path]) -> list[dict[str, JsonValue]]:
-    """Return one row per item of the loops that the paths share; a value that is absent is None."""
-    looping = {name: path for name, path in paths.items() if any(step in LOOPS for step in path)}
-    fixed = {name: _follow(value, path) for name, path in paths.items() if name not in looping}
-    if not looping:
-        return [fixed]
-    path = min(looping.values(), key=lambda p: next(i for i, step in enumerate(p) if step in LOOPS))
-    first = next(i for i, step in enumerate(path) if step in LOOPS)
-    inner = {name: p[first + 1 :] for name, p in looping.items() if p[: first + 1] == path[: first + 1]}
-    try:
-        items = elements(_follow(value, path[:first]), path[first])
-    except Missing:
-        return []
-    rows: list[dict[str, JsonValue]] = []
-    for item in items:
-        rows += [fixed | row for row in joined(item, inner)]
-        if len(rows) > MAX_ROWS:
-            break
-    return rows
-
-
-def _scalar(value: JsonValue) -> bool:
-    return value is not None and not isinstance(value, list | dict)
-
-
-def _follow(value: JsonValue, path: Path) -> JsonValue:
-    try:
-        for step in path:
-            value = step_into(value, step)
-    except Missing:
-        return None
-    return value
 
 
 def judge(
@@ -145,7 +32,7 @@ def judge(
     `likely` are the calls each of whose arguments, taken by itself, may come from where the bindings say.
     """
     claim = Claim(tree, bindings)
-    if problem := claim.problem({growth.name for growth in tree.growths if growth.looped}):
+    if problem := claim.problem():
         return Rejection(tool, 0, problem)
     matched: dict[int, list[int]] = {}
     failed: set[int] = set()
@@ -173,7 +60,8 @@ def judge(
     offered = max(sum(map(len, rows.values())), called)
     confidence = len(seen) / able * (len(matched) / (len(matched) + len(failed - set(matched))))
     null_rate = _null_rate(claim, seen)
-    loops = any(step in LOOPS for option in bindings.values() for step in option[2])
+    loops = any(step in LOOPS for kind, _, path in bindings.values() for step in path if kind == "result")
+    lists = [name for name, option in bindings.items() if option[0] in {"each", "all"}]
     reason = ""
     if confidence < settings.min_confidence:
         reason = f"followed in {len(seen)} of {able} firings"
@@ -181,6 +69,8 @@ def judge(
         reason = f"null rate {null_rate:.2f}: the same values occur in other tasks"
     elif loops:
         reason = _weak_loop(claim, matched, seen, settings) or _records(claim, seen)
+    elif lists:
+        reason = _weak_lists(claim, lists, matched, settings) or _records(claim, seen)
     if reason:
         return Rejection(tool, len(tasks), reason)
     growth = Growth(
@@ -195,6 +85,7 @@ def judge(
         null_rate=round(null_rate, 4),
         absent=any(_absent(firing, claim) for firing in tree.firings),
         looped=loops or any(g.looped and g.name == claim.source for g in tree.growths),
+        stage=claim.stage,
     )
     return growth, matched
 
@@ -211,8 +102,8 @@ def _uniform(values: Collection[Key], settings: MiningSettings) -> str:
 
 def _absent(firing: Firing, claim: Claim) -> bool:
     """Whether a part that the follow-up needs was missing or null in a result that should hold it."""
-    for _, node, path in claim.results():
-        for at in firing.nodes.get(node, ()):
+    for kind, node, path in claim.results():
+        for at in firing.nodes.get(node, ()) if kind == "result" else ():
             parts: list[JsonValue] = [firing.events[at].value]
             for step in path:
                 if step in LOOPS and all(part in ([], {}) for part in parts):
@@ -244,6 +135,21 @@ def _weak_loop(
     ]
     share = sum(shares) / len(shares)
     return f"only {share:.0%} of the items were wanted" if share < settings.min_loop_share else ""
+
+
+def _weak_lists(claim: Claim, lists: Sequence[str], matched: dict[int, list[int]], settings: MiningSettings) -> str:
+    """Say that a list was too seldom one of several items, if so: a list of one shows no gathering."""
+    several: dict[str, set[str]] = {name: set() for name in lists}
+    for index, positions in matched.items():
+        firing = claim.tree.firings[index]
+        for name in lists:
+            values = [firing.events[at].arguments[name] for at in positions]
+            if any(isinstance(value, list) and len(value) > 1 for value in values):
+                several[name].add(firing.trace.order)
+    fewest = min(map(len, several.values()))
+    return (
+        "" if fewest >= settings.min_loop_sessions else f"a list of two items or more was seen in {fewest} sessions"
+    )
 
 
 def _records(claim: Claim, matched: dict[int, list[int]]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import JsonValue
 
-from instar.engine.compiler.firings import ROOT, Firing, Growth, Tree
+from instar.engine.compiler.firings import RESULTS, ROOT, Firing, Growth, Tree
 from instar.engine.compiler.index import Event, Trace
 from instar.engine.compiler.naming import node_name, plural, unique
 from instar.engine.compiler.parameters import Parameters, evidence_of, examples_of, observed_schema, schemas_of
@@ -101,12 +102,13 @@ class _Planner:
 
     def node(self, growth: Growth, by_argument: dict[str, FromParameter]) -> PlanNode:
         arguments: dict[str, Binding] = {}
-        own = needs_optional = False
+        own = needs_optional = False  # whether it has an input of its own, and whether something it needs may lack
         for name in self.parameters.order(growth.tool, growth.bindings):
             kind, source, path = growth.bindings[name]
-            if kind == "result":
-                arguments[name] = FromResult(node=self.names[source], path=list(path))
-                needs_optional = needs_optional or source in self.optional_nodes
+            if kind in RESULTS:
+                gathers: Literal["", "each", "all"] = "each" if kind == "each" else "all" if kind == "all" else ""
+                arguments[name] = FromResult(node=self.names[source], path=list(path), collect=gathers)
+                needs_optional = needs_optional or bool(gathers) or source in self.optional_nodes
             elif kind == "argument":
                 arguments[name] = by_argument[source]
                 needs_optional = needs_optional or self.parameters.optional(by_argument[source].name)
@@ -134,7 +136,7 @@ class _Planner:
 
     def switch(self, growth: Growth) -> str:
         """Name the parameter that asks for a follow-up which is not usually wanted, or one that its source needs."""
-        sources = [self.switches.get(source, "") for kind, source, _ in growth.bindings.values() if kind == "result"]
+        sources = [self.switches.get(source, "") for kind, source, _ in growth.bindings.values() if kind in RESULTS]
         name = next((name for name in sources if name), "")
         new = any(kind == "new" for kind, _, _ in growth.bindings.values())
         rare = growth.confidence < self.settings.usual or growth.wanted < self.settings.usual_calls

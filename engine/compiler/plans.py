@@ -70,6 +70,8 @@ def chain(binding: FromParameter | FromConstant | FromResult, axes: dict[str, tu
     if isinstance(binding, FromConstant):
         return ()
     if isinstance(binding, FromResult):
+        if binding.collect:
+            return axes[binding.node] if binding.collect == "each" else ()
         outer, source = axes[binding.node], ("node", binding.node)
     else:
         outer, source = (), ("parameter", binding.name)
@@ -82,7 +84,8 @@ def axes_of(plan: Plan) -> dict[str, tuple[Axis, ...]]:
 
     Raises:
         PlanError: A name is unusable or used twice, a source is unknown or comes later, two arguments need loops
-            that do not lie on one chain, an alternative loops, or a required node needs an optional one.
+            that do not lie on one chain, an alternative loops, a required node needs an optional one or collects
+            a list, or a node needs single results of a loop together with something that is collected from it.
     """
     parameters = {parameter.name for parameter in plan.parameters}
     for name in sorted(parameters):
@@ -102,7 +105,21 @@ def axes_of(plan: Plan) -> dict[str, tuple[Axis, ...]]:
         axes[node.name] = _axes(node, axes, parameters, optional)
         if node.optional:
             optional.add(node.name)
+    _stages(plan, axes)
     return axes
+
+
+def _stages(plan: Plan, axes: dict[str, tuple[Axis, ...]]) -> dict[str, int]:
+    """Return after how many rounds of loops each node can run: what collects from a loop waits for its end."""
+    stages: dict[str, int] = {}
+    for node in plan.nodes:
+        sources = [o for b in node.arguments.values() for o in references(b) if isinstance(o, FromResult)]
+        stage = max((stages[o.node] + (o.collect == "all" and bool(axes[o.node])) for o in sources), default=0)
+        for option in sources:
+            if option.collect != "all" and axes[option.node] and stages[option.node] != stage:
+                raise PlanError(node.name, f"it needs each result of {option.node!r} after all of them")
+        stages[node.name] = stage
+    return stages
 
 
 def _axes(
@@ -123,8 +140,11 @@ def _axes(
             if needs and len(options) == 1 and not node.optional:
                 raise PlanError(node.name, f"{argument!r} comes from an optional node")
             steps = chain(option, axes)
-            if len(options) > 1 and steps:
+            collects = isinstance(option, FromResult) and bool(option.collect)
+            if len(options) > 1 and (steps or collects):
                 raise PlanError(node.name, f"an alternative of {argument!r} loops")
+            if collects and not node.optional:
+                raise PlanError(node.name, f"{argument!r} may find nothing to collect, so the node must be optional")
             chains.append(steps)
             longest = max(longest, steps, key=len)
     if any(longest[: len(steps)] != steps for steps in chains):
@@ -132,23 +152,25 @@ def _axes(
     return longest
 
 
-def blocks(plan: Plan) -> Block:
-    """Return the plan as a tree of blocks.
+def blocks(plan: Plan) -> list[Block]:
+    """Return the plan as trees of blocks, one after the other: a later one collects from loops of earlier ones.
 
     Raises:
         PlanError: See `axes_of`.
     """
     axes = axes_of(plan)
-    outermost = Block(None)
-    known: dict[tuple[Axis, ...], Block] = {(): outermost}
+    stages = _stages(plan, axes)
+    trees = [Block(None) for _ in range(max(stages.values()) + 1)]
+    known: dict[tuple[int, tuple[Axis, ...]], Block] = {(stage, ()): tree for stage, tree in enumerate(trees)}
     for node in plan.nodes:
-        for depth in range(1, len(axes[node.name]) + 1):
-            prefix = axes[node.name][:depth]
-            if prefix not in known:
-                known[prefix] = Block(prefix[-1])
-                known[prefix[:-1]].inner.append(known[prefix])
-        known[axes[node.name]].nodes.append(node)
-    return outermost
+        stage, needs = stages[node.name], axes[node.name]
+        for depth in range(1, len(needs) + 1):
+            prefix = needs[:depth]
+            if (stage, prefix) not in known:
+                known[stage, prefix] = Block(prefix[-1])
+                known[stage, prefix[:-1]].inner.append(known[stage, prefix])
+        known[stage, needs].nodes.append(node)
+    return trees
 
 
 def limited(plan: Plan, axis: Axis) -> bool:

@@ -2,7 +2,8 @@
 
 What both promise:
 
-- The outer block runs first, node by node; then each loop, item by item, with everything inside it.
+- The outer block runs first, node by node; then each loop, item by item, with everything inside it; then what
+  collects from those loops, in the same way.
 - A node outside loops yields its result; a node inside loops yields the flat list of its results, in order.
 - An optional node is skipped (None, or nothing in the list) when its switch is off or an argument is null or absent.
 - A required node passes on what it is given; a parameter that was left out is left out of the call.
@@ -20,7 +21,7 @@ from pydantic import JsonValue
 
 from instar.engine.compiler.errors import CallFailed, NothingGiven, PlanError, ValueAbsent
 from instar.engine.compiler.plans import Axis, Block, axes_of, blocks, defaults, limited, needed, recovers
-from instar.engine.compiler.values import LOOPS, VALUES, Missing, elements, step_into
+from instar.engine.compiler.values import LOOPS, VALUES, Missing, collected, elements, step_into
 from instar.engine.plan import Binding, FromConstant, FromEither, FromParameter, FromResult, Plan, PlanNode
 
 CallTool = Callable[[str, dict[str, JsonValue]], JsonValue]
@@ -48,7 +49,7 @@ class Program:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.root = blocks(plan)
+        self.trees = blocks(plan)
         self.looping = frozenset(name for name, axes in axes_of(plan).items() if axes)
         self.defaults = defaults(plan)
         self.left_out = frozenset(name for name, value in self.defaults.items() if value is None)
@@ -61,7 +62,8 @@ class Program:
         if sorted(given) != sorted(names):
             raise PlanError(self.plan.nodes[0].name, f"takes {names}, was given {sorted(arguments)}")
         run = _Run(self, given, call)
-        run.block(self.root)
+        for tree in self.trees:
+            run.block(tree)
         returned: dict[str, JsonValue] = {node.name: run.outputs[node.name] for node in self.plan.nodes}
         if self.recovers:
             returned["errors"] = run.errors
@@ -179,7 +181,18 @@ class _Run:
             return binding.value
         if isinstance(binding, FromParameter):
             return self.value(("parameter", binding.name), tuple(binding.path))
+        if binding.collect:
+            return self.collected(binding)
         return self.value(("node", binding.node), tuple(binding.path))
+
+    def collected(self, binding: FromResult) -> JsonValue:
+        """The list that the binding gathers, or None where there is nothing to gather."""
+        if binding.collect == "all" and binding.node in self.program.looping:
+            outputs = self.outputs[binding.node]
+            results = outputs if isinstance(outputs, list) else []
+        else:
+            results = [self.current[binding.node]]
+        return collected(results, binding.path) or None
 
     def value(self, source: tuple[str, str], path: tuple[str | int, ...]) -> JsonValue:
         """Follow a path from its innermost loop, or from the source, as Python's own indexing would."""

@@ -40,5 +40,29 @@ def _limited(items, limit, tool, errors):
     return items[:limit]
 '''
 
-SNIPPETS = {"_pick": PICK, "_each": EACH, "_given": GIVEN, "_first": FIRST, "_limited": LIMITED}
+COLLECTED = '''\
+def _collected(values, *steps):
+    """Return the different values that the steps lead to, in order, or None where there are none."""
+    for step in steps:
+        if step == "*":
+            values = [item for value in values if isinstance(value, list) for item in value]
+        elif step == "*keys":
+            values = [key for value in values if isinstance(value, dict) for key in value]
+        elif step == "*values":
+            values = [item for value in values if isinstance(value, dict) for item in value.values()]
+        elif isinstance(step, int):
+            values = [value[step] for value in values if isinstance(value, list) and len(value) > step >= -len(value)]
+        else:
+            values = [value[step] for value in values if isinstance(value, dict) and step in value]
+    return list(dict.fromkeys(value for value in values if isinstance(value, str | int | float))) or None
+'''
+
+SNIPPETS = {
+    "_pick": PICK,
+    "_each": EACH,
+    "_given": GIVEN,
+    "_first": FIRST,
+    "_collected": COLLECTED,
+    "_limited": LIMITED,
+}
 """By the name that calls it."""

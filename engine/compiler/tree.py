@@ -7,11 +7,22 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import JsonValue
 
-from instar.engine.compiler.firings import NEW, Growth, Option, Rejection, Tree, Use, firings_of
-from instar.engine.compiler.index import Trace
+from instar.engine.compiler.claim import all_results
+from instar.engine.compiler.firings import NEW, TIED, Firing, Growth, Option, Rejection, Tree, Use, firings_of
+from instar.engine.compiler.index import Event, Trace
 from instar.engine.compiler.judge import judge
 from instar.engine.compiler.settings import MiningSettings
-from instar.engine.compiler.values import LIST, LOOPS, Scalar, bindable, canonical, generalised, scalar_key
+from instar.engine.compiler.values import (
+    LIST,
+    LOOPS,
+    Scalar,
+    bindable,
+    canonical,
+    collected,
+    generalised,
+    same,
+    scalar_key,
+)
 
 LOOP_DISCOUNT = 0.8
 """A loop must explain a quarter more calls than a fixed place does."""
@@ -77,16 +88,14 @@ def _uses(tree: Tree, settings: MiningSettings) -> dict[tuple[str, tuple[str, ..
             event = events[at]
             if at in firing.owner or event.effect != "read" or not event.arguments:
                 continue
+            if event.tool == root.tool and event.arguments == root.arguments:
+                continue  # the first call once more
             linked = any(source in firing.owner for places in event.links.values() for source, _ in places)
             if not linked and not any(_key(value) in shared for value in event.arguments.values()):
                 continue
             options: dict[str, set[Option]] = {}
             for name, value in event.arguments.items():
-                found: set[Option] = set()
-                for source, path in event.links.get(name, ()):
-                    owner = firing.owner.get(source)
-                    if owner is not None:
-                        found.update(("result", owner, variant) for variant in generalised(path))
+                found = set(_places(tree, firing, event, name))
                 twin = shared.get(_key(value))
                 if twin is not None:
                     found.add(("argument", twin, ()))
@@ -95,6 +104,33 @@ def _uses(tree: Tree, settings: MiningSettings) -> dict[tuple[str, tuple[str, ..
                 options[name] = found
             grouped.setdefault((event.tool, tuple(sorted(event.arguments))), []).append(Use(index, event, options))
     return grouped
+
+
+def _places(tree: Tree, firing: Firing, event: Event, name: str) -> Iterator[Option]:
+    """Yield the places in the tree's results that hold the argument."""
+    if isinstance(event.arguments[name], list):
+        yield from _gathered(tree, firing, event, name)
+        return
+    for source, path in event.links.get(name, ()):
+        owner = firing.owner.get(source)
+        if owner is not None:
+            yield from (("result", owner, variant) for variant in generalised(path))
+
+
+def _gathered(tree: Tree, firing: Firing, event: Event, name: str) -> Iterator[Option]:
+    """Yield the ways to gather exactly the list that the argument is, from one result of the tree or from several."""
+    for source, path in event.links.get(name, ()):
+        owner = firing.owner.get(source)
+        if owner is None:
+            continue
+        looped = any(growth.looped and growth.name == owner for growth in tree.growths)
+        results = all_results(tree, firing, owner) if looped else None
+        for variant in generalised(path):
+            loops = any(step in LOOPS for step in variant)
+            if loops and same(collected([firing.events[source].value], variant), event.arguments[name]):
+                yield "each", owner, variant
+            if results is not None and same(collected(results, variant), event.arguments[name]):
+                yield "all", owner, variant
 
 
 def _key(value: JsonValue) -> tuple[str, Scalar] | None:
@@ -108,7 +144,7 @@ def _candidates(uses: Sequence[Use]) -> Iterator[dict[str, Option]]:
         for use in uses
         for name, options in use.options.items()
         for option in options
-        if option[0] in {"result", "argument"}
+        if option[0] in TIED
     )
     ranked = sorted(seeds, key=lambda seed: (-_weight(seed[1], seeds[seed]), _order(seed[1]), seed[0]))
     seen: list[dict[str, Option]] = []
@@ -138,7 +174,7 @@ def _complete(name: str, option: Option, uses: Sequence[Use]) -> dict[str, Optio
         if argument in bindings:
             continue
         counts = Counter(option for use in left for option in use.options[argument] if option[0] != "new")
-        tied = {o: n for o, n in counts.items() if o[0] in {"result", "argument"}}
+        tied = {o: n for o, n in counts.items() if o[0] in TIED}
         constant = {o: n for o, n in counts.items() if o[0] == "constant"}
         chosen = NEW
         if tied:
@@ -151,7 +187,7 @@ def _complete(name: str, option: Option, uses: Sequence[Use]) -> dict[str, Optio
                 chosen = best
         if chosen == NEW and NEW in bindings.values():
             return None
-        if chosen == NEW and option[0] != "result":
+        if chosen == NEW and option[0] == "argument":
             return None
         bindings[argument] = chosen
         left = [use for use in left if chosen in use.options[argument]]
@@ -162,5 +198,5 @@ def _weight(option: Option, count: int) -> float:
     return count * LOOP_DISCOUNT ** sum(step in LOOPS for step in option[2])
 
 
-def _order(option: Option) -> tuple[int, list[str], str]:
-    return len(option[2]), [str(step) for step in option[2]], option[1]
+def _order(option: Option) -> tuple[int, list[str], str, str]:
+    return len(option[2]), [str(step) for step in option[2]], option[1], option[0]

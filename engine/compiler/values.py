@@ -107,6 +107,12 @@ def generalised(path: Path) -> tuple[Path, ...]:
     return tuple(variants[:MAX_VARIANTS])
 
 
+def collected(values: Sequence[JsonValue], path: Sequence[str | int]) -> list[JsonValue]:
+    """Return the different scalars that a path leads to in any of the values, in order of their first appearance."""
+    found = [item for value in values for item in reach(value, path)]
+    return list(dict.fromkeys(item for item in found if isinstance(item, str | int | float)))
+
+
 class Missing(LookupError):
     """A path leads nowhere in this value."""
 

@@ -152,6 +152,8 @@ def _source(binding: Binding) -> str:
             said.append(f"always {option.value!r}")
         elif isinstance(option, FromParameter):
             said.append(f"each of {option.name}" if option.path else f"the input {option.name}")
+        elif option.collect:
+            said.append(f"one list of {_path(option.path)} of {option.node}")
         else:
             said.append(f"{_path(option.path)} of {option.node}" if option.path else option.node)
     return " or ".join(said)

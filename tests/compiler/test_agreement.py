@@ -131,7 +131,7 @@ def plans(draw: st.DrawFn) -> Plan:
 
 @st.composite
 def bindings(draw: st.DrawFn, nodes: list[str]) -> Binding:
-    kind = draw(st.sampled_from(["parameter", "constant", "either", "batch"] + ["result"] * 6))
+    kind = draw(st.sampled_from(["parameter", "constant", "either", "batch"] + ["result"] * 6 + ["list"] * 3))
     if kind == "constant":
         value: JsonValue = draw(st.sampled_from(["it's", 'a "b"', 7, 2.5, True, "\n\u00e9\u202e", "{{x}}"]))
         return FromConstant(value=value)
@@ -147,7 +147,8 @@ def bindings(draw: st.DrawFn, nodes: list[str]) -> Binding:
                 FromResult(node=draw(st.sampled_from(nodes)), path=draw(st.sampled_from(straight))),
             ]
         )
-    return FromResult(node=draw(st.sampled_from(nodes)), path=draw(st.sampled_from(PATHS)))
+    collect = draw(st.sampled_from(["each", "all"])) if kind == "list" else ""
+    return FromResult(node=draw(st.sampled_from(nodes)), path=draw(st.sampled_from(PATHS)), collect=collect)
 
 
 def run_emitted(plan: Plan, world: World, arguments: dict[str, JsonValue]) -> object:

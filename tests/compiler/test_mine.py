@@ -6,7 +6,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from instar.engine.compiler.emit import emit
 from instar.engine.compiler.mine import mine
+from instar.engine.compiler.replay import execute
 from instar.engine.compiler.settings import MiningSettings
 from instar.engine.plan import FromConstant, FromParameter, FromResult, Plan
 from instar.engine.session import Session, ToolSchema
@@ -301,6 +303,64 @@ def test_calls_known_beforehand_become_one_call_with_a_list(record: Record) -> N
     assert pattern.turns_saved == 2.0
     chained = mine([session(n, chained=True) for n in range(8)]).patterns
     assert not any(b.path for p in chained for b in bindings(p.plan, "get_room").values() if b.source == "parameter")
+
+
+def test_the_same_call_once_more_is_no_follow_up(record: Record) -> None:
+    sessions = [record(f"t{n}", [("get_state", {"machine": f"machine-{n}"}, "busy")] * 3) for n in range(8)]
+    assert mine(sessions).patterns == ()
+
+
+def orders_at_once(record: Record, n: int, lists: Callable[[list[str]], list[list[str]]]) -> Session:
+    ids = [f"#W{n}{k}" for k in range(1 + n % 3)]
+    return record(
+        f"t{n}",
+        [
+            ("get_customer", {"email": f"c{n}@example.org"}, {"orders": [{"id": i, "total": 5} for i in ids]}),
+            *(("get_orders", {"ids": part}, [f"order {i}" for i in part]) for part in lists(ids)),
+        ],
+    )
+
+
+def test_a_list_taken_from_a_result_is_passed_as_one_argument(record: Record) -> None:
+    (pattern,) = mine([orders_at_once(record, n, lambda ids: [ids]) for n in range(9)]).patterns
+    binding = bindings(pattern.plan, "get_orders")["ids"]
+    assert (binding.path, binding.collect) == (["orders", "*", "id"], "each")
+    assert 'tools.call("get_orders", arguments)' in emit(pattern.plan).source
+    made: list[tuple[str, JsonValue]] = []
+
+    def call(tool: str, arguments: dict[str, JsonValue]) -> JsonValue:
+        made.append((tool, arguments))
+        return {"orders": [{"id": "a-1"}, {"id": "a-2"}, {"id": "a-1"}]} if tool == "get_customer" else "x"
+
+    execute(pattern.plan, {"email": "new@example.org"}, call)
+    assert made[1] == ("get_orders", {"ids": ["a-1", "a-2"]})
+    execute(pattern.plan, {"email": "new@example.org"}, lambda tool, _: {"orders": []})
+    assert len(made) == 2
+
+
+def test_lists_that_are_only_a_part_or_always_of_one_show_no_gathering(record: Record) -> None:
+    assert mine([orders_at_once(record, n, lambda ids: [ids[:1]]) for n in range(9)]).patterns == ()
+    assert mine([orders_at_once(record, 0, lambda ids: [ids]) for _ in range(9)]).patterns == ()
+
+
+def test_a_list_is_gathered_from_all_results_of_a_loop_once_it_has_ended(record: Record) -> None:
+    def session(n: int) -> Session:
+        orders = [f"#W{n}{k}" for k in range(2)]
+        items = {order: [f"item-{n}-{k}-{at}" for k in range(2)] for at, order in enumerate(orders)}
+        return record(
+            f"t{n}",
+            [
+                ("get_customer", {"email": f"c{n}@example.org"}, {"orders": orders}),
+                *(("get_order", {"id": order}, {"items": items[order]}) for order in reversed(orders)),
+                ("get_prices", {"items": [item for order in orders for item in items[order]]}, [{"price": 3}]),
+            ],
+        )
+
+    (pattern,) = mine([session(n) for n in range(8)]).patterns
+    binding = bindings(pattern.plan, "get_prices")["items"]
+    assert (binding.path, binding.collect) == (["items", "*"], "all")
+    source = emit(pattern.plan).source
+    assert source.index('_collected(order, "items", "*")') > source.index("order.append(")
 
 
 def test_reads_of_a_coding_agents_own_host_become_no_skill(record: Record) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from instar.engine.compiler.mine import mine
 from instar.engine.compiler.replay import execute
-from instar.engine.compiler.values import canonical, reach
+from instar.engine.compiler.values import canonical, collected, reach
 from instar.engine.session import Session
 
 Record = Callable[..., Session]
@@ -31,11 +31,15 @@ PATHS: list[tuple[str | int, ...]] = [
 
 @dataclass(frozen=True)
 class Step:
-    """Call `tool` for every value at `path` in every result of step `source`."""
+    """Call `tool` for every value at `path` in every result of step `source`.
+
+    With `collect` one call takes all of the values as a list: of each result, or of all results together.
+    """
 
     tool: str
     source: int
     path: tuple[str | int, ...]
+    collect: str = ""
 
 
 def answer(tool: str, arguments: dict[str, JsonValue]) -> JsonValue:
@@ -55,6 +59,12 @@ def run_program(program: list[Step], value: str) -> list[list[Call]]:
     calls: list[list[Call]] = [[("find_origin", {"name": value})]]
     for step in program:
         results = [answer(*call) for call in calls[step.source]]
+        lists: list[list[JsonValue]] = [[*collected([result], step.path)] for result in results]
+        if step.collect == "all":
+            lists = [[*collected(results, step.path)]]
+        if step.collect:
+            calls.append([(step.tool, {"keys": [*values]}) for values in lists])
+            continue
         values = [found for result in results for found in reach(result, step.path)]
         calls.append([(step.tool, {"key": found}) for found in values])
     return calls
@@ -77,13 +87,26 @@ def traces_of(program: list[Step], record: Record, chance: random.Random, *, noi
     return sessions
 
 
+def loops(steps: list[Step], number: int) -> bool:
+    """Whether a step calls its tool more than once."""
+    step = steps[number - 1]
+    if step.collect == "all":
+        return False
+    looping = not step.collect and any(str(part).startswith("*") for part in step.path)
+    return looping or (step.source > 0 and loops(steps, step.source))
+
+
 @st.composite
 def programs(draw: st.DrawFn) -> list[Step]:
     steps: list[Step] = []
     for number in range(draw(st.integers(1, 3))):
         source = draw(st.integers(0, number))
         free = [p for p in PATHS if not any(s.source == source and s.path == p for s in steps)]
-        steps.append(Step(f"get_part_{'abc'[number]}", source, draw(st.sampled_from(free))))
+        path = draw(st.sampled_from(free))
+        ways = ["", "each"] if any(str(step).startswith("*") for step in path) else [""]
+        if source and loops(steps, source):
+            ways.append("all")
+        steps.append(Step(f"get_part_{'abc'[number]}", source, path, draw(st.sampled_from(ways))))
     return steps
 
 
@@ -119,3 +142,23 @@ def test_unrelated_sessions_change_no_skill(record: Record) -> None:
         for n in range(20)
     ]
     assert mine(sessions + unrelated).patterns == mine(sessions).patterns
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(program=programs(), seed=st.integers(0, 1000), noise=st.booleans())
+def test_neither_the_order_of_sessions_nor_irrelevant_ones_change_a_skill(
+    record: Record, program: list[Step], seed: int, noise: bool
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 — any order will do
+    sessions = traces_of(program, record, chance, noise=noise)
+    known = mine(sessions).patterns
+    irrelevant = [
+        record(f"other-{n}", [(f"get_{chance.choice('xyz')}", {"topic": f"{chance.random()}"}, f"text {n}")])
+        for n in range(chance.randrange(1, 12))
+    ]
+    elsewhere = traces_of(program[:1], record, chance, noise=noise)
+    moved = [replace(session, project="another desk", key=f"moved-{session.key}") for session in elsewhere]
+    mixed = sessions + irrelevant
+    chance.shuffle(mixed)
+    assert mine(mixed).patterns == known
+    assert tuple(p for p in mine(mixed + moved).patterns if p.project == "desk") == known
