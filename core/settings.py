@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from instar.core.errors import SourceMissing
 from instar.core.hosts import host_folders
 
 DEFAULT_HOME = "~/.instar"
-LISTS = {"reviewers", "host_skills"}
+LISTS = {"reviewers", "host_skills", "notify"}
 """Settings that hold several values, separated by commas in the environment."""
 
 
@@ -31,6 +32,10 @@ class Settings(BaseModel):
     tools: Path | None = Field(default=None, description="tools.toml: how real tools are reached.")
     reviewers: tuple[str, ...] = ()
     """Who may decide; empty means any name is accepted."""
+    review_days: int = Field(default=14, ge=1, le=365, description="A review that waits longer expires.")
+    notify: tuple[str, ...] = ()
+    """Who is told of waiting reviews and failed nights: Prefect blocks ("slack-webhook/team"), or environment
+    variables that hold a URL ("env:INSTAR_WEBHOOK"). No URL stands here: it is a secret."""
     host_skills: tuple[Path, ...] = ()
     """Folders with skills of the agents' hosts; what exists there is not proposed again."""
     proposals: int = Field(default=5, ge=1, le=50, description="At most so many proposals per reflection.")
@@ -44,6 +49,14 @@ class Settings(BaseModel):
     def _absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
 
+    @field_validator("notify", mode="after")
+    @classmethod
+    def _no_secret(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in value:
+            if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|[a-z0-9-]+/[a-z0-9-]+", entry):
+                raise ValueError("name a Prefect block as type/name or a variable as env:NAME; a URL is a secret")
+        return value
+
     @property
     def database(self) -> str:
         """The URL of the page store."""
@@ -55,7 +68,8 @@ def load_settings(
 ) -> Settings:
     """Merge the project's and the home's `instar.toml`, the environment, and the flags that were given.
 
-    A relative path in an `instar.toml` is relative to that file. Flags that are None were not given.
+    `project` is the folder whose `instar.toml` counts: where it is not given that which INSTAR_PROJECT names, or the
+    current one. A relative path in an `instar.toml` is relative to that file. Flags that are None were not given.
 
     Raises:
         SourceMissing: a file cannot be read, or a value is not allowed; the message names file and key.
@@ -63,9 +77,10 @@ def load_settings(
     given = {name: value for name, value in flags.items() if value is not None}
     chosen_home = given.get("home") or environment.get("INSTAR_HOME") or DEFAULT_HOME
     home = Path(str(chosen_home)).expanduser().absolute()
+    project = project or Path(environment.get("INSTAR_PROJECT") or Path.cwd())
     values: dict[str, object] = {}
     origin: dict[str, str] = {}
-    for file in ((project or Path.cwd()) / "instar.toml", home / "instar.toml"):
+    for file in (project / "instar.toml", home / "instar.toml"):
         for name, value in _read(file).items():
             relative = name in {"tools", "home"} and isinstance(value, str)
             values[name] = (file.parent / Path(str(value)).expanduser()) if relative else value
@@ -80,7 +95,7 @@ def load_settings(
         values[name] = value
         origin[name] = f"the flag --{name.replace('_', '-')}"
     values["home"] = home
-    values.setdefault("host_skills", host_folders(project or Path.cwd(), Path("~").expanduser()))
+    values.setdefault("host_skills", host_folders(project, Path("~").expanduser()))
     try:
         return Settings.model_validate(values)
     except ValidationError as error:

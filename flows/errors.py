@@ -6,6 +6,8 @@ FlowsError
 ├── ServerBusy               another start or stop did not end in time
 ├── ServerNotReady           the server did not answer in time
 ├── ServerEnded              the server ended while it was starting
+├── WorkerNotReady           the worker did not begin to serve in time
+├── WorkerEnded              the worker ended while it was starting
 ├── CannotEnd                a process did not end, not even when killed
 ├── ServerNotRunning         the command needs a server, and none answers
 └── PrefectAlreadyImported   Prefect was imported with other settings before ours were in place
@@ -83,6 +85,23 @@ class ServerEnded(_WithLog):
 
     def __str__(self) -> str:
         return f"the Prefect server ended {self.seconds:.1f} s after its start; see {self.log}{self._tail()}"
+
+
+class WorkerNotReady(_WithLog):
+    """The worker did not begin to serve in time; it was stopped again."""
+
+    def __str__(self) -> str:
+        return (
+            f"the worker did not begin to serve within {self.seconds:.0f} s; "
+            f"allow more time, or see {self.log}{self._tail()}"
+        )
+
+
+class WorkerEnded(_WithLog):
+    """The worker ended while it was starting."""
+
+    def __str__(self) -> str:
+        return f"the worker ended {self.seconds:.1f} s after its start; see {self.log}{self._tail()}"
 
 
 class CannotEnd(FlowsError):

@@ -10,7 +10,6 @@ the lock that it holds (see `instar.flows.daemon`).
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import secrets
@@ -20,16 +19,17 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 from uuid import UUID
 
-from instar.flows.daemon import POLL, PRIVATE, Daemon
+from instar.flows.daemon import POLL, Daemon
 from instar.flows.environment import child_environment
-from instar.flows.errors import HomeNotUsable, PortTaken, ServerBusy, ServerEnded, ServerNotReady, ServerNotRunning
+from instar.flows.errors import HomeNotUsable, PortTaken, ServerEnded, ServerNotReady, ServerNotRunning
+from instar.flows.exclusive import alone
 from instar.flows.identity import answers
 from instar.flows.record import HOST, ServerInfo, read_record, write_record
 
@@ -88,14 +88,14 @@ class Server:
         """
         if (info := self.find()) is not None:
             return info
-        with _usable(self.home):
+        with usable(self.home):
             for folder in (self.home, self._prefect, self._daemon.log.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._prefect.chmod(0o700)
         began = time.monotonic()
         with self._alone(timeout):
             while (info := self.find()) is None:
-                with _usable(self.home), self._daemon.claim() as claimed:
+                with usable(self.home), self._daemon.claim() as claimed:
                     launched = None if claimed is None else self._launch(claimed, port)
                 waited = time.monotonic() - began
                 if launched is not None:
@@ -117,12 +117,12 @@ class Server:
             ServerBusy: another start or stop did not end within `timeout` seconds.
             HomeNotUsable: the home cannot be written.
         """
-        with _usable(self.home):
+        with usable(self.home):
             if not self._prefect.is_dir():
                 return False
         with self._alone(timeout):
             ended = self._daemon.end(GRACE)
-            with _usable(self.home):
+            with usable(self.home):
                 self._record.unlink(missing_ok=True)
         return ended
 
@@ -142,7 +142,7 @@ class Server:
         if info is not None:
             state = "running"
         else:
-            with _usable(self.home):
+            with usable(self.home):
                 if self._daemon.alive():
                     state = "starting" if self._daemon.age() <= BOOTING else "hangs"
         return ServerStatus(state, info, self._daemon.log)
@@ -174,7 +174,7 @@ class Server:
 
     def _await_ready(self, info: ServerInfo, logged: int, timeout: float) -> ServerInfo:
         try:
-            with _usable(self.home):
+            with usable(self.home):
                 write_record(self._record, info)
         except HomeNotUsable:
             self._daemon.end(GRACE)
@@ -213,27 +213,16 @@ class Server:
         raise PortTaken(min(candidates), max(candidates))
 
     def _read(self) -> ServerInfo | None:
-        with _usable(self.home):
+        with usable(self.home):
             return read_record(self._record)
 
     @contextmanager
     def _alone(self, timeout: float) -> Iterator[None]:
         """Keep other starts and stops of this home out."""
-        with _usable(self.home):
-            descriptor = os.open(self._prefect / "server.lock", os.O_RDWR | os.O_CREAT, PRIVATE)
-        deadline = time.monotonic() + timeout
-        try:
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise ServerBusy(self.home, timeout) from None
-                    time.sleep(POLL)
+        with ExitStack() as held:
+            with usable(self.home):
+                held.enter_context(alone(self._prefect / "server.lock", self.home, timeout))
             yield
-        finally:
-            os.close(descriptor)
 
 
 def run_url(info: ServerInfo, flow_run_id: UUID | str) -> str:
@@ -260,7 +249,7 @@ def run_prefect(home: Path, arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def _usable(home: Path) -> Iterator[None]:
+def usable(home: Path) -> Iterator[None]:
     """Say in one line what the operating system has against using the home."""
     try:
         yield

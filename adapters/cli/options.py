@@ -34,6 +34,11 @@ def settings_of(context: typer.Context, **more: str | int | bool | Path | None) 
     return load_settings(os.environ, flags_of(context) | {k: v for k, v in more.items() if v is not None})
 
 
+def project_folder() -> Path:
+    """The folder whose `instar.toml` counts."""
+    return Path(os.environ.get("INSTAR_PROJECT") or Path.cwd()).absolute()
+
+
 @contextmanager
 def opened(context: typer.Context, **more: str | int | bool | Path | None) -> Iterator[Runtime]:
     """The runtime for one command."""

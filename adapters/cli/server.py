@@ -1,4 +1,4 @@
-"""`instar up`, `down`, `status`, `prefect`: the Prefect server of a home."""
+"""`instar up`, `down`, `status`, `prefect`: what runs in the background for a home."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from instar.adapters.cli.options import AsJson, opened, settings_of
+from instar.adapters.cli.options import AsJson, opened, project_folder, settings_of
 from instar.adapters.cli.output import console, emit_json
 from instar.core.reviews import ReviewState, list_reviews
 from instar.core.runtime import prepare_home
 from instar.flows.server import Server, ServerInfo, run_prefect
+from instar.flows.worker import Worker, WorkerRecord
 
 ANY = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
@@ -28,21 +29,27 @@ def up(
     port: Annotated[int | None, typer.Option("--port", help="A free one is found by default.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Start the Prefect server of this home, unless it runs already."""
+    """Start the Prefect server of this home and the worker that runs its flows; what runs already is left alone.
+
+    Run it again after a change of settings, or when `instar status` says that something ended: it repairs.
+    """
     settings = settings_of(context)
     prepare_home(settings)
     info = Server(settings.home).start(port=port)
-    _show(info, as_json=as_json)
+    worker = Worker(settings.home).start(info, settings, project=project_folder())
+    _show(info, worker, as_json=as_json)
     return 0
 
 
 def down(context: typer.Context, as_json: AsJson = False) -> int:
-    """Stop the Prefect server of this home."""
-    stopped = Server(settings_of(context).home).stop()
+    """Stop the worker with every run it started, then the Prefect server; what is unfinished is continued later."""
+    home = settings_of(context).home
+    worker = Worker(home).stop()
+    stopped = Server(home).stop()
     if as_json:
-        emit_json({"stopped": stopped})
+        emit_json({"stopped": stopped, "worker": worker})
     else:
-        console().print("Stopped." if stopped else "No server was running.")
+        console().print("Stopped." if stopped or worker else "Nothing was running.")
     return 0
 
 
@@ -68,8 +75,10 @@ def prefect(context: typer.Context) -> int:
     return run_prefect(settings_of(context).home, context.args)
 
 
-def _show(info: ServerInfo, *, as_json: bool) -> None:
+def _show(info: ServerInfo, worker: WorkerRecord, *, as_json: bool) -> None:
     if as_json:
-        emit_json({"server": info.address, "pid": info.pid})
-    else:
-        console().print(f"{info.address}   (pid {info.pid}; `instar down` stops it)", markup=False)
+        emit_json({"server": info.address, "pid": info.pid, "worker": worker.pid, "serves": worker.served})
+        return
+    out = console()
+    out.print(f"{info.address}   (pid {info.pid}; `instar down` stops it)", markup=False)
+    out.print(f"The worker serves {', '.join(worker.served)} (pid {worker.pid})", markup=False)
