@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from instar.core.errors import SourceMissing
 from instar.core.hosts import host_folders
 
+CRON_FIELDS = 5
 DEFAULT_HOME = "~/.instar"
 LISTS = {"reviewers", "host_skills", "notify"}
 """Settings that hold several values, separated by commas in the environment."""
+
+
+def local_zone() -> str:
+    """The name of this machine's time zone; UTC where it has none that is known by name."""
+    try:
+        named = (
+            os.environ.get("TZ", "").lstrip(":") or str(Path("/etc/localtime").readlink()).partition("zoneinfo/")[2]
+        )
+        ZoneInfo(named)
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        return "UTC"
+    return named
+
+
+class Source(BaseModel):
+    """Where sessions are read from: one `[[sources]]` table of an `instar.toml`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    paths: tuple[str, ...] = Field(min_length=1)
+    """Files, folders or patterns with `*` and `**`, absolute."""
+    format: str = ""
+    """The only format that is taken from here; empty takes every known one."""
+    scope: str = Field(default="", pattern=r"^([A-Za-z0-9_-]+(/[A-Za-z0-9_.-]+)*)?$")
+    """Below the scope of the installation, where these sessions are kept."""
 
 
 class Settings(BaseModel):
@@ -43,6 +71,18 @@ class Settings(BaseModel):
     """What requirements are written in."""
     include_headless: bool = False
     include_subagents: bool = False
+    sources: tuple[Source, ...] = ()
+    """What `instar ingest` without paths reads, and every night."""
+    nightly: str = Field(default="30 3 * * *", description="When nights begin, as a cron line; empty: never.")
+    timezone: str = Field(default_factory=local_zone, description="The zone that `nightly` is read in.")
+    window_sessions: int = Field(default=20_000, ge=1)
+    """A night reflects on the newest so many sessions at most."""
+    debounce_seconds: float = Field(default=60.0, ge=0)
+    """Failures of one agent with one cause start at most one reflection in this time."""
+    retry_seconds: tuple[float, ...] = (10.0, 60.0, 300.0)
+    """How long a night waits before each new attempt, where the engine, the sandbox or the store is unavailable."""
+    silence_hours: float = Field(default=48.0, gt=0)
+    """`instar status` raises an alarm when no session has arrived for so long, where there are sources."""
 
     @field_validator("home", "tools", mode="after")
     @classmethod
@@ -56,6 +96,30 @@ class Settings(BaseModel):
             if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*|[a-z0-9-]+/[a-z0-9-]+", entry):
                 raise ValueError("name a Prefect block as type/name or a variable as env:NAME; a URL is a secret")
         return value
+
+    @field_validator("sources", mode="before")
+    @classmethod
+    def _plain_paths(cls, value: object) -> object:
+        """A list of paths alone, as the environment gives it, is one source."""
+        if isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
+            return ({"paths": tuple(value)},)
+        return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(f"{value!r} is not a time zone such as Europe/Berlin") from None
+        return value
+
+    @field_validator("nightly")
+    @classmethod
+    def _cron_line(cls, value: str) -> str:
+        if value.strip() and len(value.split()) != CRON_FIELDS:
+            raise ValueError(f"{value!r} is not a cron line such as '30 3 * * *'")
+        return value.strip()
 
     @property
     def database(self) -> str:
@@ -84,12 +148,17 @@ def load_settings(
         for name, value in _read(file).items():
             relative = name in {"tools", "home"} and isinstance(value, str)
             values[name] = (file.parent / Path(str(value)).expanduser()) if relative else value
+            if name == "sources":
+                values[name] = _placed(value, file.parent)
             origin[name] = str(file)
     for name in Settings.model_fields:
         variable = f"INSTAR_{name.upper()}"
         if environment.get(variable):
             text = environment[variable]
-            values[name] = tuple(filter(None, text.split(","))) if name in LISTS else text
+            listed = tuple(filter(None, text.split(",")))
+            values[name] = listed if name in LISTS else text
+            if name == "sources":
+                values[name] = tuple(str(Path(path).expanduser().absolute()) for path in listed)
             origin[name] = f"the environment variable {variable}"
     for name, value in given.items():
         values[name] = value
@@ -105,6 +174,20 @@ def load_settings(
         raise SourceMissing(
             f"{origin.get(name, 'settings')}: {name}: {first['msg']}", f"Known settings: {known}"
         ) from None
+
+
+def _placed(sources: object, folder: Path) -> object:
+    """The paths of `[[sources]]` tables, relative to the file they stand in; what is malformed is left for later."""
+    if not isinstance(sources, list):
+        return sources
+    placed: list[object] = []
+    for source in sources:
+        paths = source.get("paths") if isinstance(source, dict) else None
+        if isinstance(source, dict) and isinstance(paths, list):
+            placed.append(source | {"paths": [str(folder / Path(str(path)).expanduser()) for path in paths]})
+        else:
+            placed.append(source)
+    return placed
 
 
 def _read(file: Path) -> dict[str, object]:
