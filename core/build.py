@@ -11,11 +11,13 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from instar.core import records
 from instar.core.errors import NotEvaluated, NotFound
 from instar.core.learn import catalogue
+from instar.core.opening import DraftReview, open_draft
 from instar.core.progress import report as progress
+from instar.core.review_pages import draft_bytes
 from instar.core.runtime import Runtime
 from instar.engine.documents import Draft, Prd
 from instar.engine.errors import EngineError
-from instar.memstore import PageDraft, PageType, Provenance, Rejected, State
+from instar.memstore import PageDraft, PageType, Provenance, State
 from instar.prompts import render
 from instar.sandbox.gates import run_gates
 from instar.sandbox.report import GateReport, GateResult, Verdict
@@ -76,14 +78,9 @@ def build(rt: Runtime, prd_id: str) -> Built:
         draft = repaired
         judged = _judge(rt, draft, parent=prd.id)
     if judged.verdict is Verdict.PASS:
-        review = _open_review(rt, judged, prd)
-        return judged.model_copy(update={"review": review, "decided": _decided(rt, review)})
+        review, decided = _opened(rt, judged, prd)
+        return judged.model_copy(update={"review": review, "decided": decided})
     return judged
-
-
-def draft_bytes(draft: Draft) -> dict[str, bytes]:
-    """The files of a draft as they are judged, approved and published."""
-    return {path: text.encode("utf-8") for path, text in draft.files.items()}
 
 
 def _judge(rt: Runtime, draft: Draft, *, parent: str) -> Built:
@@ -172,38 +169,15 @@ def _listing(draft: Draft) -> str:
     return f"{draft.skill} {draft.version}\n" + "\n".join(sorted(draft.files))
 
 
-def _decided(rt: Runtime, review: str) -> str:
-    page = rt.store.get(rt.principal, f"{records.DECISION}-{review}")
-    return "" if page is None else f"{page.content['kind']} by {page.content['by']}"
-
-
-def _open_review(rt: Runtime, built: Built, prd: Prd) -> str:
-    short = built.digest.removeprefix("sha256:")[:8]
-    review_id = f"{built.skill}-{built.version}-{short}"
-    content: dict[str, JsonValue] = {
-        "skill": built.skill,
-        "version": built.version,
-        "digest": built.digest,
-        "draft": built.draft,
-        "prd": prd.id,
-        "gates": built.gates,
-        "risk": built.report.risk,
-        "title": prd.title,
-    }
-    page = PageDraft(
-        id=review_id,
-        kind=records.REVIEW,
-        type=PageType.EVIDENCE,
-        content=content,
-        provenance=Provenance(source="build", references=(built.draft, built.gates, prd.id)),
-        tags=(f"skill:{built.skill}",),
-        parent=built.draft,
+def _opened(rt: Runtime, built: Built, prd: Prd) -> tuple[str, str]:
+    waiting = DraftReview(
+        skill=built.skill,
+        version=built.version,
+        digest=built.digest,
+        draft=built.draft,
+        prd=prd.id,
+        gates=built.gates,
+        risk=built.report.risk,
+        title=prd.title,
     )
-    try:
-        with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
-            batch.append(page)
-    except Rejected:
-        # Another build of the same bytes opened the review first, on its own report; that one stands.
-        if rt.store.get(rt.principal, review_id) is None:
-            raise
-    return review_id
+    return open_draft(rt, waiting)

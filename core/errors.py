@@ -4,7 +4,9 @@ InstarError
 ├── SourceMissing        a path, file or setting that was named does not exist or cannot be used
 ├── PartMissing          an engine, sandbox or server that the work needs is not there: nothing was evaluated
 ├── NotFound             no page, review, skill or line of that name
-├── ReviewRefused        the decision does not apply: stale, already decided, not allowed, needs confirmation
+├── ReviewRefused        the decision does not apply: not allowed, incomplete, needs confirmation
+│   ├── ReviewStale      what would be decided is not what is stored
+│   └── AlreadyDecided   someone, or time, was first
 └── NotEvaluated         the work ended without a verdict; never to be read as a rejection
 """
 
@@ -48,6 +50,14 @@ class ReviewRefused(InstarError):
     """The decision does not apply: it is stale, already taken, not allowed, or needs a confirmation."""
 
     exit_code = 5
+
+
+class ReviewStale(ReviewRefused):
+    """What would be decided about is not what is stored; a new review is needed."""
+
+
+class AlreadyDecided(ReviewRefused):
+    """Someone, or time, was first; the message says who and what."""
 
 
 class NotEvaluated(InstarError):

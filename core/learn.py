@@ -155,9 +155,11 @@ def catalogue(rt: Runtime) -> Catalogue:
     """The published skills, each with the plan it was written from, and those installed in the agents' hosts.
 
     A skill whose files changed keeps its place, so that nothing takes its name; it has no tools and no description.
+    A retired one keeps its place too, as one that is not ours to change: what was taken out is not proposed again.
     """
     entries = []
-    for entry in rt.registry.list():
+    retired = {entry.record.name for entry in rt.registry.retired()}
+    for entry in (*rt.registry.list(), *rt.registry.retired()):
         record = entry.record
         try:
             package = rt.registry.load(record.name, approved_digest=record.digest)
@@ -172,6 +174,7 @@ def catalogue(rt: Runtime) -> Catalogue:
                 description="" if package is None else description_of(package.text("SKILL.md")),
                 tools=() if manifest is None else tuple(tool.name for tool in manifest.tools),
                 lineage=record.lineage,
+                own=record.name not in retired,
                 plan=None if page is None else records.document(page, Prd).plan,
             )
         )

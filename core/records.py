@@ -35,6 +35,7 @@ from instar.memstore import Page, PageDraft, PageType, Provenance, State
 SESSION, STEP, TOOLSET, DISTILLED = "session", "step", "toolset", "distillation"
 MEMORY, REFLECTION, PROPOSAL, PRD, DRAFT = "memory", "reflection", "proposal", "prd", "draft"
 GATES, REVIEW, DECISION, PUBLICATION = "gate-report", "review", "decision", "publication"
+STANDING, REVISION, REFUSAL = "standing", "revision", "refusal"
 
 D = TypeVar("D", bound=Document)
 _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,10 +21,14 @@ from instar.skills.registry import Registry
 
 @dataclass(frozen=True)
 class Runtime:
-    """What the verbs work with. Parts are made when first needed, so that a command pays only for what it uses."""
+    """What the verbs work with. Parts are made when first needed, so that a command pays only for what it uses.
+
+    `step` is called with a name before each step of publishing that lasts; tests use it to stop there.
+    """
 
     settings: Settings
     store: Store
+    step: Callable[[str], None] = lambda name: None
 
     @property
     def principal(self) -> Principal:
@@ -39,7 +43,7 @@ class Runtime:
     @cached_property
     def registry(self) -> Registry:
         """The published skills of this home."""
-        return Registry(self.settings.home / "skills")
+        return Registry(self.settings.home / "skills", on_step=self.step)
 
     @cached_property
     def sandbox(self) -> Sandbox:

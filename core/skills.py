@@ -12,15 +12,19 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from instar.core import records
 from instar.core.errors import NotFound, SourceMissing
 from instar.core.runtime import Runtime
+from instar.core.standing import Change, history
 from instar.memstore import PageDraft, PageType, Provenance, State
 from instar.sandbox.answers import Live
 from instar.sandbox.bindings import Bindings, load_bindings
 from instar.sandbox.broker import Broker
 from instar.sandbox.skillrun import run_skill
 from instar.skills.document import description_of
+from instar.skills.errors import NotPublished, SkillRetired
 from instar.skills.manifest import Manifest
 from instar.skills.package import Package, parse_manifest
 from instar.skills.registry import Entry, Status, Verification
+
+RETIRED = "retired"
 
 
 class SkillRow(BaseModel):
@@ -36,6 +40,7 @@ class SkillRow(BaseModel):
     approved_by: str
     approved_at: str
     location: str
+    in_force: bool = True
 
 
 class SkillCall(BaseModel):
@@ -57,7 +62,28 @@ class SkillCall(BaseModel):
 def list_skills(rt: Runtime) -> list[SkillRow]:
     """Every published skill, its newest version, and whether its bytes are still the approved ones."""
     verified = {(row.name, row.version): row for row in rt.registry.verify()}
-    return [_row(rt, entry, verified) for entry in rt.registry.list()]
+    rows = [_row(rt, entry, verified) for entry in rt.registry.list()]
+    retired = [
+        _row(rt, entry, verified).model_copy(update={"status": RETIRED, "in_force": False})
+        for entry in rt.registry.retired()
+    ]
+    return sorted([*rows, *retired], key=lambda row: row.name)
+
+
+def skill_history(rt: Runtime, name: str) -> tuple[list[SkillRow], list[Change]]:
+    """Every version of a skill, oldest first, with the one in force marked; and every rollback and retirement.
+
+    Raises:
+        NotPublished: there is no such skill.
+    """
+    entries = rt.registry.versions(name)
+    if not entries:
+        raise NotPublished(name)
+    verified = {(row.name, row.version): row for row in rt.registry.verify()}
+    standing = rt.registry.standing(name)
+    in_force = entries[-1].record.version if standing is None else standing.version
+    rows = [_row(rt, entry, verified) for entry in entries]
+    return [row.model_copy(update={"in_force": row.version == in_force}) for row in rows], history(rt, name)
 
 
 def load_skill(rt: Runtime, name: str, version: str | None = None) -> tuple[Package, Manifest, Entry]:
@@ -65,11 +91,14 @@ def load_skill(rt: Runtime, name: str, version: str | None = None) -> tuple[Pack
 
     Raises:
         NotPublished: there is no such skill or version.
+        SkillRetired: no version is in force, and none was named.
         SkillChanged, SkillQuarantined: its files are not the approved ones; it was moved aside and never runs.
         NotFound: the store knows no approval for it.
     """
     entry = rt.registry.get(name, version)
     approved = _approved(rt, entry)
+    if version is None:
+        _decided(rt, name)
     package = rt.registry.load(name, approved_digest=approved)
     return package, parse_manifest(package), entry
 
@@ -91,11 +120,15 @@ def call_skill(
     """Run an approved skill in the sandbox with its real tools, and record the use.
 
     Raises:
+        SkillRetired: a person retired it, whichever version is asked for.
         SourceMissing: no tools.toml is set, or an argument does not fit the skill's input schema.
         BindingError: a tool cannot be bound.
         SandboxError: the sandbox broke; the skill was not judged.
     """
     package, manifest, entry = load_skill(rt, name, version)
+    standing = rt.registry.standing(name)
+    if standing is not None and not standing.version:
+        raise SkillRetired(name, standing.by)
     problems = [error.message for error in Draft202012Validator(manifest.input_schema).iter_errors(dict(arguments))]
     if problems:
         raise SourceMissing(
@@ -153,6 +186,19 @@ def _approved(rt: Runtime, entry: Entry) -> str:
             "Use the home folder in which it was approved",
         )
     return str(page.content["digest"])
+
+
+def _decided(rt: Runtime, name: str) -> None:
+    """Whether the store knows the decision by which another version than the newest is in force."""
+    standing = rt.registry.standing(name)
+    if standing is None:
+        return
+    page = rt.store.get(rt.principal, standing.decision)
+    if page is None or page.kind != records.STANDING or page.content["digest"] != standing.digest:
+        raise NotFound(
+            f"{name}: this store holds no decision that puts version {standing.version} in force",
+            f"`instar skills rollback {name} --to VERSION` decides it",
+        )
 
 
 def _row(rt: Runtime, entry: Entry, verified: Mapping[tuple[str, str], Verification]) -> SkillRow:

@@ -6,6 +6,7 @@ SkillsError
 ├── CaseRefused           a recorded case cannot be read
 └── RegistryError
     ├── NotPublished      no such skill, version or digest
+    │   └── SkillRetired  a person retired it: no version is in force
     ├── NameTaken         the name belongs to another lineage
     ├── VersionRefused    not higher than the last version, or taken by other bytes
     ├── SkillChanged      files differ from what was approved; they were moved to quarantine
@@ -67,6 +68,21 @@ class NotPublished(RegistryError):
 
     def __str__(self) -> str:
         return f"skill {self.name!r} is not published" + (f" as {self.what}" if self.what else "")
+
+
+class SkillRetired(NotPublished):
+    """A person retired the skill: no version is in force."""
+
+    def __init__(self, name: str, by: str) -> None:
+        self.by = by
+        super().__init__(name, by)
+        self.args = (name, by)
+
+    def __str__(self) -> str:
+        return (
+            f"skill {self.name!r} was retired" + (f" by {self.by}" if self.by else "") + "; "
+            f"`instar skills rollback {self.name}` brings it back"
+        )
 
 
 class NameTaken(RegistryError):

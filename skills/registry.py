@@ -3,6 +3,7 @@
 Beside the skills live `.records/` (what was published, by whom, and the hash of every file), `.staging/` (work of a
 process that holds the lock), `.quarantine/` (folders whose files had changed) and `.lock`. A version is visible when
 its folder *and* its record exist; the record is written first, so renaming the folder is the one step that publishes.
+Of several versions the newest is in force, unless a standing (`instar.skills.standing`) says otherwise.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from instar.skills.errors import (
     RecordRefused,
     SkillChanged,
     SkillQuarantined,
+    SkillRetired,
     VersionRefused,
 )
 from instar.skills.export import export_package
 from instar.skills.manifest import Manifest
 from instar.skills.package import Files, Package, check, read_package, sync_folder, write_package
 from instar.skills.records import PublicationRecord, Records, file_hashes, version_order
+from instar.skills.standing import Standing, read_standing, write_standing
 
 
 class Status(StrEnum):
@@ -106,10 +109,53 @@ class Registry:
             self._step("done")
             return target
 
+    def stand(self, standing: Standing) -> None:
+        """Put an older version in force, or none; the same again changes nothing, and publishing a newer one ends it.
+
+        Raises:
+            NotPublished: there is no such skill, or the version that shall be in force is not there with this digest.
+            SkillQuarantined: that version was moved aside.
+            VersionRefused: a newer version was published since this was decided.
+            RecordRefused: a record cannot be read.
+        """
+        with self._locked():
+            entries = self.versions(standing.name)
+            if not entries:
+                raise NotPublished(standing.name)
+            newest = entries[-1].record.version
+            if version_order(newest) > version_order(standing.after):
+                raise VersionRefused(standing.name, standing.after, f"{newest} was published meanwhile")
+            if standing.version:
+                chosen = [entry for entry in entries if entry.record.version == standing.version]
+                if not chosen or chosen[0].record.digest != standing.digest:
+                    raise NotPublished(standing.name, f"version {standing.version}")
+                self._in_place(chosen[0])
+            self._step("stand")
+            write_standing(self._records.root, standing)
+            self._step("stood")
+
+    def standing(self, name: str) -> Standing | None:
+        """The decision by which another version than the newest is in force, or none; None without one.
+
+        Raises:
+            RecordRefused: it cannot be read.
+        """
+        standing = read_standing(self._records.root, name)
+        entries = () if standing is None else self.versions(name)
+        if standing is None or not entries:
+            return None
+        overtaken = version_order(entries[-1].record.version) > version_order(standing.after)
+        return None if overtaken else standing
+
     def list(self) -> tuple[Entry, ...]:
-        """The newest version of every skill, by name."""
-        newest = (self.versions(name) for name in self._records.names())
-        return tuple(entries[-1] for entries in newest if entries)
+        """The version in force of every skill, by name; retired skills are left out."""
+        found = (self._in_force(name) for name in self._records.names())
+        return tuple(entry for entry in found if entry is not None)
+
+    def retired(self) -> tuple[Entry, ...]:
+        """The newest version of every skill that was retired, by name."""
+        names = (name for name in self._records.names() if self.versions(name) and self._in_force(name) is None)
+        return tuple(self.versions(name)[-1] for name in names)
 
     def versions(self, name: str) -> tuple[Entry, ...]:
         """Every version of one skill, oldest first; quarantined ones say so.
@@ -126,16 +172,23 @@ class Registry:
         return tuple(found)
 
     def get(self, name: str, version: str | None = None) -> Entry:
-        """One version, or the newest.
+        """One version, or the one in force: the newest, unless a person decided otherwise.
 
         Raises:
             NotPublished: there is none.
+            SkillRetired: none is in force, and no version was named.
             SkillQuarantined: it was moved aside; an older version never silently takes its place.
         """
         entries = [entry for entry in self.versions(name) if version in (None, entry.record.version)]
         if not entries:
             raise NotPublished(name, f"version {version}" if version else "")
-        return self._in_place(entries[-1])
+        if version is not None:
+            return self._in_place(entries[0])
+        entry = self._in_force(name)
+        if entry is None:
+            standing = self.standing(name)
+            raise SkillRetired(name, standing.by if standing else "")
+        return self._in_place(entry)
 
     def load(self, name: str, *, approved_digest: str) -> Package:
         """The bytes of the version with this digest, checked one by one; run these, not the files on disk.
@@ -181,6 +234,16 @@ class Registry:
         package = self.load(name, approved_digest=approved_digest)
         with self._locked():
             return export_package(package, target, name)
+
+    def _in_force(self, name: str) -> Entry | None:
+        entries = self.versions(name)
+        standing = self.standing(name) if entries else None
+        if standing is None:
+            return entries[-1] if entries else None
+        found = [entry for entry in entries if entry.record.version == standing.version]
+        if standing.version and not found:
+            raise NotPublished(name, f"version {standing.version}, which is in force")
+        return found[0] if found else None
 
     def _admit(self, record: PublicationRecord, target: Path) -> bool:
         """Whether these very bytes are published already; raises when they may not be."""
