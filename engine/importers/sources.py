@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
@@ -45,18 +45,21 @@ FORMATS: dict[str, str] = {
 _SAMPLE = 50
 
 
-def read_sources(paths: Sequence[Path], *, limits: ImportLimits | None = None) -> Iterator[Imported | Skipped]:
+def read_sources(
+    paths: Sequence[Path], *, limits: ImportLimits | None = None, wanted: Callable[[Path], bool] = lambda file: True
+) -> Iterator[Imported | Skipped]:
     """Yield every session under the paths, and everything that was found there and left out, with its reason.
 
     Formats are told by content. Files are read one after the other, in order of their names, and no more than one
     value is held at a time (see `ImportLimits`). Only the named paths are looked at; where they hold evaluations or
-    tool schemas beside sessions, the sessions are given them.
+    tool schemas beside sessions, the sessions are given them. A file that is not `wanted` gives no sessions; what it
+    says about others still counts.
 
     Raises:
         SourceError: a named path does not exist or cannot be read; raised at once, before anything is read.
     """
     check_sources(paths)
-    return _read(list(paths), limits or ImportLimits())
+    return _read(list(paths), limits or ImportLimits(), wanted)
 
 
 def detect(path: Path) -> str | None:
@@ -83,13 +86,15 @@ def detect(path: Path) -> str | None:
     return None
 
 
-def _read(paths: list[Path], limits: ImportLimits) -> Iterator[Imported | Skipped]:
+def _read(paths: list[Path], limits: ImportLimits, wanted: Callable[[Path], bool]) -> Iterator[Imported | Skipped]:
     companions = survey(_files(paths), limits)
     context = Context(limits, companions)
     readers = _readers()
     for found in _files(paths):
         if isinstance(found, Skipped):
             yield found
+            continue
+        if not wanted(found.path):
             continue
         for member in members(found, limits):
             if isinstance(member, Skipped):
