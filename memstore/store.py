@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import BinaryIO, Self, TypeVar
 
-from instar.memstore.backend import Backend, OutboxRow, Raced, Transaction
+from instar.memstore.backend import Backend, OutboxRow, Raced, Transaction, View
 from instar.memstore.door import Door
 from instar.memstore.errors import Rejected, StoreFailed, rejected
 from instar.memstore.faults import Fault
@@ -170,6 +170,13 @@ class Store(PageReader):
         """Changes of pages in all scopes, oldest first: for the one process that keeps an index. Holds ids only."""
         with self._backend.read() as view:
             return view.outbox(since, limit)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[View]:
+        """A consistent view of all scopes: for what keeps something derived beside the store, and checks the grants
+        of whoever asks it by itself."""
+        with self._backend.read() as view:
+            yield view
 
     def cursor(self, consumer: str) -> int:
         """How far a consumer of the outbox has come."""
