@@ -147,6 +147,8 @@ class _Writer:
     taken: set[str] = field(init=False)
     items: dict[Axis, str] = field(default_factory=dict)
     current: dict[str, str] = field(default_factory=dict)
+    guard: str = ""
+    """The switch that is known to be on."""
     used: set[str] = field(init=False)
     looping: dict[str, bool] = field(init=False)
 
@@ -186,16 +188,22 @@ class _Writer:
         for inner in block.inner:
             assert inner.axis is not None  # noqa: S101 — only the outermost block has no axis
             first_node = next(inner.all_nodes())
+            within = indent
+            if inner.switch and inner.switch != self.guard:
+                self.span(first_node, [f"{indent}if {inner.switch}:"])
+                within += INDENT
             variable = self.item_name(inner)
             lenient = all(node.optional for node in inner.all_nodes())
             over = self.iterated(inner.axis, lenient=lenient)
             self.items[inner.axis] = variable
-            line = [f"{indent}for {variable} in {over}:"]
+            line = [f"{within}for {variable} in {over}:"]
             if limited(self.plan, inner.axis):
                 passed = [over, self.plan.limit, text_literal(first_node.tool), "errors"]
-                line = call(indent, f"for {variable} in _limited", passed, ":")
+                line = call(within, f"for {variable} in _limited", passed, ":")
             self.span(first_node, line)
-            self.block(inner, indent + INDENT)
+            before, self.guard = self.guard, inner.switch or self.guard
+            self.block(inner, within + INDENT)
+            self.guard = before
 
     def iterated(self, axis: Axis, *, lenient: bool) -> str:
         container = self.follow(axis.source, axis.path[:-1], lenient=lenient)
@@ -235,7 +243,7 @@ class _Writer:
         lines: list[str] = []
         if node.optional and (not looping or target != node.name):
             lines.append(f"{indent}{target} = None")
-        if node.switch:
+        if node.switch and node.switch != self.guard:
             lines.append(f"{indent}if {node.switch}:")
             indent += INDENT
         arguments = {

@@ -46,6 +46,12 @@ class Block:
         for block in self.inner:
             yield from block.all_nodes()
 
+    @property
+    def switch(self) -> str:
+        """The switch without which nothing in this block runs, so that its loop need not run either."""
+        switches = {node.switch for node in self.all_nodes()}
+        return switches.pop() if len(switches) == 1 else ""
+
 
 def identifier(name: str) -> bool:
     """Whether `name` can be a variable of the emitted code: no keyword, no builtin, nothing the code uses itself."""

@@ -3,7 +3,7 @@
 What both promise:
 
 - The outer block runs first, node by node; then each loop, item by item, with everything inside it; then what
-  collects from those loops, in the same way.
+  collects from those loops, in the same way. A loop all of whose nodes are switched off does not run.
 - A node outside loops yields its result; a node inside loops yields the flat list of its results, in order.
 - An optional node is skipped (None, or nothing in the list) when its switch is off or an argument is null or absent.
 - A required node passes on what it is given; a parameter that was left out is left out of the call.
@@ -93,6 +93,8 @@ class _Run:
             self.node(node, looping=block.axis is not None)
         for inner in block.inner:
             assert inner.axis is not None  # noqa: S101 — only the outermost block has no axis
+            if inner.switch and not self.given[inner.switch]:
+                continue
             for item in self.iterate(inner.axis, inner):
                 self.items[inner.axis] = item
                 try:

@@ -183,6 +183,34 @@ def test_the_code_makes_the_same_calls_and_returns_the_same_as_the_interpreter(
         assert left.made == right.made
 
 
+def test_a_loop_that_is_switched_off_reports_nothing_as_left_out() -> None:
+    def node(name: str, binding: Binding, switch: str) -> PlanNode:
+        support = Support(sessions=4, tasks=3, calls=4)
+        return PlanNode(
+            name=name, tool=name, arguments={"id": binding}, optional=bool(switch), switch=switch, support=support,
+            confidence=1, null_rate=0, evidence=["page"],
+        )  # fmt: skip
+
+    plan = Plan(
+        parameters=[
+            PlanParameter(name="first", json_schema={"type": "string"}, description="given"),
+            PlanParameter(name="limit", json_schema={"type": "integer", "default": 1}, description="a bound"),
+            PlanParameter(name="more", json_schema={"type": "boolean", "default": False}, description="a switch"),
+        ],
+        nodes=[
+            node("get_order", FromParameter(name="first"), ""),
+            node("get_item", FromResult(node="get_order", path=["*"]), "more"),
+        ],
+        limit="limit",
+    )
+
+    def call(tool: str, arguments: dict[str, JsonValue]) -> JsonValue:
+        return ["a", "b", "c"] if tool == "get_order" else "item"
+
+    assert execute(plan, {"first": "x"}, call)["errors"] == []
+    assert execute(plan, {"first": "x", "more": True}, call)["errors"] != []
+
+
 def test_the_code_needs_no_formatter_and_no_linter(tmp_path: Path) -> None:
     written = 0
 
