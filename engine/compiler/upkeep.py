@@ -11,6 +11,7 @@ from instar.engine.compiler.lessons import task_of
 from instar.engine.compiler.plans import axes_of
 from instar.engine.compiler.shell import command_text
 from instar.engine.compiler.uses import entries
+from instar.engine.compiler.wording import listed
 from instar.engine.documents import Catalogue, CatalogueEntry, Proposal, ProposalAction, SkillUse
 from instar.engine.plan import Plan, Support
 from instar.engine.session import ResultStatus, Session, ToolCall
@@ -90,6 +91,14 @@ def _evidence(entry: CatalogueEntry) -> list[str]:
     return list(dict.fromkeys(page for node in nodes for page in node.evidence))
 
 
+def _further(larger: Plan | None, smaller: Plan | None) -> str:
+    """The tools that only the larger plan calls, or the ones that it calls in another way."""
+    if larger is None or smaller is None:
+        return ""
+    more = {tool for tool, _ in _calls(larger)} - {tool for tool, _ in _calls(smaller)}
+    return listed(sorted(more or {tool for tool, _ in _calls(larger) - _calls(smaller)}))
+
+
 def _retire(
     entry: CatalogueEntry, seen: _Seen, sessions: Sequence[Session], own: Sequence[CatalogueEntry]
 ) -> list[Proposal]:
@@ -101,18 +110,22 @@ def _retire(
         ),
         "",
     )
+    against = [f"{len(seen.uses) - len(seen.failed)} of its {len(seen.uses)} uses in this window worked."]
     if len(seen.uses) >= MIN_USES and 2 * len(seen.failed) > len(seen.uses):
         why = f"it failed in {len(seen.failed)} of {len(seen.uses)} uses"
         evidence = [session.evidence_id(call.index) for session, call in seen.failed]
     elif by and not seen.uses:
         why = f"{by} does the same and more, and it was not used"
         evidence = _evidence(entry)
+        larger = next(other.plan for other in own if other.name == by)
+        against = [f"{by} makes further calls, which not everybody needs: {_further(larger, entry.plan)}."]
     elif entry.plan is not None and not seen.uses and not seen.missed and len(sessions) >= MIN_WINDOW:
         why = f"in {len(sessions)} sessions it was not used once, and nobody made its first call"
         evidence = [session.evidence_id(session.steps[0].index) for session in sessions if session.steps]
+        tasks = len({task_of(session) for session in sessions})
+        against = [f"What is rare may come back: the window holds {len(sessions)} sessions of {tasks} tasks."]
     else:
         return []
-    against = [f"It was used {len(seen.uses)} times in this window."] if seen.uses else []
     if seen.missed:
         against.append(f"{len(seen.missed)} sessions made its first call by hand: it may only be badly described.")
     users = {session.page_id: session for session, _ in seen.uses}

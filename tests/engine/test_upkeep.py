@@ -150,6 +150,7 @@ def test_a_skill_that_mostly_fails_is_to_be_retired(record, plan: Plan) -> None:
     assert (proposal.action, proposal.skill, proposal.plan) == (ProposalAction.RETIRE, "mine", None)
     assert "6 of 6 uses" in proposal.summary
     assert proposal.evidence == [session.evidence_id(0) for session in sessions]
+    assert proposal.against == ["0 of its 6 uses in this window worked."]
 
 
 def test_a_skill_without_any_occasion_is_to_be_retired_only_after_enough_sessions(record, plan: Plan) -> None:
@@ -158,6 +159,7 @@ def test_a_skill_without_any_occasion_is_to_be_retired_only_after_enough_session
     assert upkeep(sessions[:29], catalogue)[1] == []
     (proposal,) = upkeep(sessions, catalogue)[1]
     assert "30 sessions" in proposal.summary
+    assert "may come back" in proposal.against[0]
 
 
 def test_a_skill_that_another_one_covers_is_to_be_retired(record, plan: Plan) -> None:
@@ -169,6 +171,8 @@ def test_a_skill_that_another_one_covers_is_to_be_retired(record, plan: Plan) ->
     (proposal,) = upkeep([record("s", [("x", {}, "ok")])], catalogue)[1]
     assert proposal.skill == "small"
     assert "large does the same and more" in proposal.summary
+    assert proposal.against[0].startswith("large makes further calls")
+    assert "get_order" in proposal.against[0]
 
 
 def test_the_page_tells_all_of_it(record, plan: Plan) -> None:
