@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from instar.core.events import session_events
 from instar.core.progress import report
 from instar.core.records import (
     fingerprint,
@@ -20,9 +21,9 @@ from instar.core.records import (
     toolset_id,
 )
 from instar.core.runtime import Runtime
-from instar.engine.importers import Imported, read_sources
-from instar.engine.session import ResultStatus, Session, ToolCall, ToolResult
-from instar.memstore import Page, Rejected
+from instar.engine.importers import Imported, Skipped, read_sources
+from instar.engine.session import Origin, ResultStatus, Session, ToolCall, ToolResult
+from instar.memstore import Page, PageDraft, Rejected, Writeback
 
 BATCH_STEPS = 2_000
 """Steps written in one transaction: large enough to be fast, small enough that an interruption loses little."""
@@ -60,6 +61,10 @@ class IngestReport(BaseModel):
     calls: int = 0
     errors: int = 0
     refusals: int = 0
+    events: int = 0
+    """Sessions that failed or struggled, tools that were missing: what a reflection has to answer."""
+    files_unchanged: int = 0
+    """Files of the configured sources that were read before and did not change since."""
     redacted: int = 0
     skipped: int = 0
     skip_reasons: dict[str, int] = Field(default_factory=dict)
@@ -68,7 +73,9 @@ class IngestReport(BaseModel):
 
 
 @dataclass
-class _Tally:
+class Tally:
+    """What was counted so far."""
+
     counts: Counter[str] = field(default_factory=Counter)
     projects: Counter[str] = field(default_factory=Counter)
     origins: Counter[str] = field(default_factory=Counter)
@@ -88,6 +95,12 @@ class _Tally:
                 self.counts["calls"] += 1
             elif isinstance(step, ToolResult) and step.status is not ResultStatus.OK:
                 self.counts["errors" if step.status is ResultStatus.ERROR else "refusals"] += 1
+
+    def skip(self, item: Skipped) -> None:
+        """Count something that was not read."""
+        self.skip_reasons[item.reason.split(":")[0][:80]] += 1
+        if len(self.skips) < LISTED_SKIPS:
+            self.skips.append(Skip(source=str(item.source), position=item.position, reason=item.reason[:500]))
 
     def report(self) -> IngestReport:
         """The counts so far."""
@@ -111,19 +124,41 @@ def ingest(rt: Runtime, paths: Sequence[Path]) -> IngestReport:
         SourceError: a path cannot be read at all (nothing was written).
         MemstoreError: the store cannot be written (whole sessions before that point are kept).
     """
-    tally = _Tally()
-    for batch in _batches(read_sources(paths), tally):
-        _write(rt, batch, tally)
-        report("ingest", done=tally.counts["sessions"], note=f"{tally.counts['new']} new")
+    tally = Tally()
+    take(rt, read_sources(paths), tally, root=rt.settings.scope)
     return tally.report()
 
 
-def _batches(found: Iterator[object], tally: _Tally) -> Iterator[list[Session]]:
+def take(rt: Runtime, found: Iterable[Imported | Skipped], tally: Tally, *, root: str) -> None:
+    """Write what was read below a scope, and count it.
+
+    Raises:
+        MemstoreError: the store cannot be written (whole sessions before that point are kept).
+    """
+    for batch in _batches(found, tally):
+        _write(rt, batch, tally, root=root)
+        report("ingest", done=tally.counts["sessions"], note=f"{tally.counts['new']} new")
+
+
+def ingest_sessions(rt: Runtime, sessions: Sequence[Session]) -> IngestReport:
+    """Write sessions that are at hand, by the same rules as those that are read from files.
+
+    Raises:
+        MemstoreError: the store cannot be written.
+    """
+    tally = Tally()
+    for session in sessions:
+        tally.session(session)
+    _write(rt, sessions, tally, root=rt.settings.scope)
+    return tally.report()
+
+
+def _batches(found: Iterable[Imported | Skipped], tally: Tally) -> Iterator[list[Session]]:
     batch: list[Session] = []
     steps = 0
     for item in found:
         if not isinstance(item, Imported):
-            _skip(item, tally)
+            tally.skip(item)
             continue
         tally.session(item.session)
         batch.append(item.session)
@@ -135,18 +170,11 @@ def _batches(found: Iterator[object], tally: _Tally) -> Iterator[list[Session]]:
         yield batch
 
 
-def _skip(item: object, tally: _Tally) -> None:
-    source, position, reason = (str(getattr(item, name)) for name in ("source", "position", "reason"))
-    tally.skip_reasons[reason.split(":")[0][:80]] += 1
-    if len(tally.skips) < LISTED_SKIPS:
-        tally.skips.append(Skip(source=source, position=position, reason=reason[:500]))
-
-
-def _write(rt: Runtime, sessions: Sequence[Session], tally: _Tally) -> None:
+def _write(rt: Runtime, sessions: Sequence[Session], tally: Tally, *, root: str) -> None:
     """Write a batch in as few transactions as there are scopes; alone, each, where another process interfered."""
     by_scope: dict[str, list[Session]] = {}
     for session in sessions:
-        by_scope.setdefault(session_scope(rt.settings.scope, session), []).append(session)
+        by_scope.setdefault(session_scope(root, session), []).append(session)
     for scope, group in by_scope.items():
         try:
             tally.counts.update(_write_group(rt, scope, group))
@@ -158,7 +186,10 @@ def _write(rt: Runtime, sessions: Sequence[Session], tally: _Tally) -> None:
 
 def _write_group(rt: Runtime, scope: str, sessions: Sequence[Session]) -> Counter[str]:
     counts: Counter[str] = Counter()
-    stored = rt.store.get_many(rt.principal, [session.page_id for session in sessions])
+    digests = {session.page_id: fingerprint(session.steps) for session in sessions}
+    told = {session.page_id: _events(rt, session, digests[session.page_id]) for session in sessions}
+    wanted = [session.page_id for session in sessions] + [draft.id or "" for each in told.values() for draft in each]
+    stored = rt.store.get_many(rt.principal, wanted)
     with rt.store.writeback(rt.principal, scope=scope) as batch:
         toolsets: set[str] = set()
         for session in sessions:
@@ -166,13 +197,14 @@ def _write_group(rt: Runtime, scope: str, sessions: Sequence[Session]) -> Counte
             if toolset and toolset not in toolsets:
                 toolsets.add(toolset)
                 batch.append(toolset_draft(session.tools, scope, f"{session.format}:{session.project}"))
-            digest = fingerprint(session.steps)
+            digest = digests[session.page_id]
             page = stored.get(session.page_id)
             if page is None:
                 counts["new"] += 1
                 batch.append(session_draft(session, scope, toolset=toolset, digest=digest))
                 for step in session.steps:
                     batch.append(step_draft(session, step))
+                counts["events"] += _tell(batch, told[session.page_id], stored)
                 continue
             content = session_content(session, toolset=toolset, digest=digest)
             if page.content == content:
@@ -189,8 +221,22 @@ def _write_group(rt: Runtime, scope: str, sessions: Sequence[Session]) -> Counte
                 else:
                     batch.append(draft)
             batch.replace(session.page_id, content=content, expect=page.version)
+            counts["events"] += _tell(batch, told[session.page_id], stored)
     counts["redacted"] += len(batch.receipt.findings)
     return counts
+
+
+def _events(rt: Runtime, session: Session, digest: str) -> list[PageDraft]:
+    """What a session tells; nothing where sessions of its origin are not learned from."""
+    left_out = {Origin.HEADLESS: rt.settings.include_headless, Origin.SUBAGENT: rt.settings.include_subagents}
+    return session_events(session, digest) if left_out.get(session.origin, True) else []
+
+
+def _tell(batch: Writeback, told: Sequence[PageDraft], stored: Mapping[str, Page]) -> int:
+    new = [draft for draft in told if draft.id not in stored]
+    for draft in new:
+        batch.append(draft)
+    return len(new)
 
 
 def _changes(rt: Runtime, session: Session, page: Page, digest: str) -> tuple[str, dict[int, int]]:

@@ -1,0 +1,192 @@
+"""The recorder's connection to the store, which may break at any time and is taken up again later."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from instar.adapters.capture.answers import Finished
+from instar.adapters.capture.context import FRAME_TOKENS, Brief, Held
+from instar.core import spool
+from instar.core.live import TOOL_CALL, Event, Feeder, live_scope, read_lines, run_id
+from instar.core.settings import Settings
+from instar.memstore import Harness, MemstoreError, Principal, State, Store, open_store
+from instar.memstore.redaction import default_redactor, redact_fields
+
+BUSY_SECONDS = 2.0
+"""How long an agent waits for a locked store before it goes on without."""
+RETRY_SECONDS = 5.0
+_REDACTED = "[REDACTED:"
+log = logging.getLogger("instar.capture")
+
+
+class Link:
+    """Store, harness and feeder of one session; while the store is broken, `problem` says why."""
+
+    def __init__(self, settings: Settings, *, agent: str, session: str, project: str, folder: str) -> None:
+        self._settings, self._folder = settings, folder
+        self._agent, self._session, self._project = agent, session, project
+        self._run = run_id(agent, project, session)
+        self._scope = live_scope(settings.scope, project, self._run)
+        self._by = Principal("instar", (settings.scope,))
+        self._store: Store | None = None
+        self._harness: Harness | None = None
+        self._feeder: Feeder | None = None
+        self._retry_at = 0.0
+        self._budget = 0
+        self.problem = ""
+
+    @property
+    def connected(self) -> bool:
+        """Whether the store is in use."""
+        return self._harness is not None
+
+    @property
+    def faults(self) -> Mapping[str, int]:
+        """Faults by kind."""
+        if self._harness is None:
+            return {}
+        return {kind.value: count for kind, count in self._harness.ledger.faults.items() if count}
+
+    def connect(self, budget: int) -> None:
+        """Open the store and begin the session, with what its earlier processes left in the spool."""
+        self._budget = budget
+        store = None
+        try:
+            store = open_store(self._settings.database, busy_timeout=BUSY_SECONDS)
+            harness = Harness(store, self._by, scope=self._scope, session=self._run, budget=budget)
+            harness.session_start()
+            feeder = Feeder(harness, store, self._by, scope=self._scope, run=self._run)
+            self._take_over(feeder)
+        except (MemstoreError, OSError) as error:
+            if store is not None:
+                store.close()
+            self._failed(error)
+            return
+        self._store, self._harness, self._feeder, self.problem = store, harness, feeder, ""
+
+    def feed(self, events: Sequence[Event], *, final: bool) -> tuple[Event, ...] | None:
+        """Record events; returns those that are not finished, or None when the store cannot be used."""
+        if not self._ready():
+            return None
+        if not events or self._feeder is None:
+            return ()
+        try:
+            fed = self._feeder.feed_fit(events, final=final)
+        except (MemstoreError, OSError) as error:
+            self._failed(error)
+            return None
+        if fed.refused:
+            self.alarm(f"the store refused {fed.refused} events; `instar journal` says why")
+        return fed.open
+
+    def finished(self) -> list[Finished]:
+        """Calls of this session that succeeded in earlier processes, oldest first."""
+        if self._store is None:
+            return []
+        found = []
+        try:
+            for page in self._store.find(
+                self._by, scope=self._scope, session=self._run, kind=TOOL_CALL, state=State.SUCCESS
+            ):
+                arguments, value = page.content.get("arguments"), page.content.get("value")
+                whole = not (isinstance(value, dict) and value.get("truncated")) and _REDACTED not in page.full
+                if whole and isinstance(arguments, dict):
+                    call, tool = str(page.content.get("call")), str(page.content.get("tool"))
+                    found.append(Finished(call, tool, arguments, value))
+        except MemstoreError as error:
+            self._failed(error)
+        return found
+
+    def assemble(self, budget: int, brief: Brief, query: str) -> Held:
+        """What the session holds that fits into the budget, with lessons and skills for what is asked."""
+        if self._harness is None or self._store is None:
+            return Held(problem=self.problem)
+        try:
+            lessons, skills = brief.find(
+                self._settings, self._store, self._by, project=self._project, query=query, budget=budget // 4
+            )
+            self._harness.budget = max(budget - FRAME_TOKENS - brief.tokens, 0)
+            return Held(self._harness.assemble().text, lessons, skills)
+        except MemstoreError as error:
+            self._failed(error)
+            return Held(problem=self.problem)
+
+    def conclude(self, last: Event) -> None:
+        """Bring the session, which has ended, to where it is learned from."""
+        if self._store is None:
+            return
+        # Only who ends a session needs the engines.
+        from instar.core.drain import learn_from  # noqa: PLC0415
+        from instar.core.runtime import Runtime  # noqa: PLC0415
+
+        try:
+            learn_from(Runtime(self._settings, self._store), [last])
+        except MemstoreError as error:
+            self._failed(error)
+
+    def redacted(self, event: Mapping[str, JsonValue]) -> str:
+        """The line of an event, without secrets."""
+        clean, _ = redact_fields(default_redactor(), event, "event")
+        return json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
+
+    def clean(self, arguments: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """Arguments as they are recorded."""
+        return redact_fields(default_redactor(), arguments, "arguments")[0]
+
+    def alarm(self, reason: str) -> None:
+        """Tell whoever looks at the log or asks `instar doctor`."""
+        log.warning("instar: %s", reason)
+        try:
+            spool.note_failure(self._folder, reason)
+        except OSError as error:
+            log.warning("instar: %s", error)
+
+    def close(self) -> None:
+        """Commit and give back the store."""
+        harness, store = self._harness, self._store
+        self.abandon()
+        if store is None or harness is None:
+            return
+        try:
+            harness.close()
+            if not self.problem:
+                spool.clear_failure(self._folder)
+        except (MemstoreError, OSError) as error:
+            self._failed(error)
+        store.close()
+
+    def abandon(self) -> None:
+        """Use this connection no more, and leave it as it is."""
+        self._store = self._harness = self._feeder = None
+
+    def _ready(self) -> bool:
+        if self._harness is None and time.monotonic() >= self._retry_at:
+            self.connect(self._budget)
+        return self._harness is not None
+
+    def _failed(self, error: Exception) -> None:
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        store = self._store
+        self.abandon()
+        self.problem = str(error)
+        self.alarm(f"the store cannot be used, events stay in the spool: {error}")
+        if store is not None:
+            store.close()
+
+    def _take_over(self, feeder: Feeder) -> None:
+        """Record what dead processes of this session left in the spool."""
+        try:
+            for path, descriptor in spool.take(self._folder, only=spool.file_name(self._agent, self._session)):
+                lines = [event for _, event in read_lines(descriptor)]
+                mine = [event for event in lines if event is not None and event.run == self._run]
+                if len(mine) == len(lines):  # anything else is left to `drain`, which keeps and reports it
+                    feeder.feed_fit(mine, final=True)
+                    Path(path).unlink()
+        except OSError as error:
+            self.alarm(f"the spool cannot be read: {error.strerror or error}")
