@@ -16,14 +16,24 @@ from instar.adapters.cli.output import console, emit_json, progress_shown, safe
 from instar.core import build as building
 from instar.core import ingest as ingesting
 from instar.core import learn
+from instar.core.errors import SourceMissing
 from instar.core.preflight import preflight
 from instar.core.reviews import DecisionKind, ReviewState, decide, documents_of, get_review
 from instar.core.runtime import runtime
 from instar.core.settings import Settings
+from instar.core.sources import ingest_sources
 from instar.sandbox.report import Verdict
 
 Paths = Annotated[
     list[Path], typer.Argument(help="Files or folders with agent sessions.", show_default=False, readable=False)
+]
+Sources = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="Files or folders with agent sessions; without any, the sources of instar.toml.",
+        show_default=False,
+        readable=False,
+    ),
 ]
 UNREADABLE = 3
 """Exit code when nothing that was named could be read."""
@@ -94,12 +104,17 @@ def evolve(
     )
 
 
-def ingest(context: typer.Context, paths: Paths, dry_run: DryRun = False, as_json: AsJson = False) -> int:
-    """Read sessions into the store, and nothing more."""
+def ingest(context: typer.Context, paths: Sources = None, dry_run: DryRun = False, as_json: AsJson = False) -> int:
+    """Read sessions into the store, and nothing more.
+
+    Without paths it reads what is new in the sources of instar.toml, and leaves alone what it read before.
+    """
     settings = settings_of(context)
-    preflight(settings, paths, sandbox=False, dry_run=dry_run)
+    if not paths and not settings.sources:
+        raise SourceMissing("No path was named and no source is configured", "Name a path, or add [[sources]]")
+    preflight(settings, paths or [], sandbox=False, dry_run=dry_run)
     with runtime(settings, dry_run=dry_run) as rt, progress_shown(quiet=as_json):
-        report = ingesting.ingest(rt, paths)
+        report = ingesting.ingest(rt, paths) if paths else ingest_sources(rt)
     if as_json:
         emit_json(report)
     else:

@@ -65,7 +65,8 @@ def funnel(out: Console, report: IngestReport) -> None:
         out,
         f"  {report.sessions} read: {report.new} new, {report.grown} grown, {report.revised} revised, "
         f"{report.unchanged} unchanged"
-        + (f", {report.shorter} shorter than stored (kept)" if report.shorter else ""),
+        + (f", {report.shorter} shorter than stored (kept)" if report.shorter else "")
+        + (f"; {report.files_unchanged} files did not change" if report.files_unchanged else ""),
     )
     line(
         out,
