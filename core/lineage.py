@@ -75,24 +75,12 @@ def lineage(rt: Runtime, name: str, line: int | None = None, *, steps: int = 5) 
     Raises:
         NotFound: no such published skill, or the line is outside the code or rests on nothing (a blank line).
     """
-    publications = list(
-        rt.store.find(
-            rt.principal, scope=rt.settings.scope, kind=records.PUBLICATION, tag=f"skill:{name}", newest_first=True
-        )
-    )
-    if not publications:
-        raise NotFound(f"No published skill {name!r}", "`instar skills list` shows what there is")
-    publication = publications[0]
+    publication = _publication(rt, name)
     review_id = str(publication.parent)
     review = _page(rt, review_id)
     draft = records.document(_page(rt, str(review.content["draft"])), Draft)
     prd = records.document(_page(rt, draft.prd), Prd)
-    code = draft.files[CODE].splitlines()
-    origins = _origins(draft, line, len(code), name)
-    cited = [page_id for origin in origins for page_id in origin.evidence]
-    found = rt.store.get_many(rt.principal, list(dict.fromkeys(cited)))
-    sessions = {str(page.session) for page in found.values()}
-    headers = rt.store.get_many(rt.principal, sorted(sessions))
+    lines, sessions = line_sources(rt, draft, line, steps=steps)
     return Lineage(
         skill=name,
         version=draft.version,
@@ -103,24 +91,56 @@ def lineage(rt: Runtime, name: str, line: int | None = None, *, steps: int = 5) 
         prd=prd.id,
         proposal=prd.proposal,
         purpose=prd.purpose,
-        lines=[
-            LineSource(
-                file=origin.file,
-                first_line=origin.first_line,
-                last_line=origin.last_line,
-                code="\n".join(code[origin.first_line - 1 : origin.last_line]),
-                node=origin.node,
-                steps=[_step(found[page_id], headers) for page_id in origin.evidence[:steps] if page_id in found],
-                evidence=len(origin.evidence),
-            )
-            for origin in origins
-        ],
-        memories=_memories(rt, prd, set(cited)),
-        sessions=len(sessions),
+        lines=lines,
+        memories=_memories(rt, prd, {page for origin in _origins(draft, line) for page in origin.evidence}),
+        sessions=sessions,
     )
 
 
-def _origins(draft: Draft, line: int | None, length: int, name: str) -> list[LineOrigin]:
+def line_sources(
+    rt: Runtime, draft: Draft, line: int | None = None, *, steps: int = 5
+) -> tuple[list[LineSource], int]:
+    """The ranges of a draft's code, or the one that holds `line`, with their steps; and how many sessions they name.
+
+    Raises:
+        NotFound: the line is outside the code or rests on nothing.
+    """
+    code = draft.files[CODE].splitlines()
+    origins = _origins(draft, line)
+    cited = [page_id for origin in origins for page_id in origin.evidence]
+    found = rt.store.get_many(rt.principal, list(dict.fromkeys(cited)))
+    sessions = {str(page.session) for page in found.values()}
+    headers = rt.store.get_many(rt.principal, sorted(sessions))
+    sources = [
+        LineSource(
+            file=origin.file,
+            first_line=origin.first_line,
+            last_line=origin.last_line,
+            code="\n".join(code[origin.first_line - 1 : origin.last_line]),
+            node=origin.node,
+            steps=[_step(found[page_id], headers) for page_id in origin.evidence[:steps] if page_id in found],
+            evidence=len(origin.evidence),
+        )
+        for origin in origins
+    ]
+    return sources, len(sessions)
+
+
+def _publication(rt: Runtime, name: str) -> Page:
+    """The page by which the version in force, or else the newest, was published."""
+    found = rt.store.find(
+        rt.principal, scope=rt.settings.scope, kind=records.PUBLICATION, tag=f"skill:{name}", newest_first=True
+    )
+    publications = [page for page in found if page.content.get("action", "publish") == "publish"]
+    if not publications:
+        raise NotFound(f"No published skill {name!r}", "`instar skills list` shows what there is")
+    standing = rt.registry.standing(name)
+    wanted = standing.version if standing is not None else ""
+    return next((page for page in publications if page.content["version"] == wanted), publications[0])
+
+
+def _origins(draft: Draft, line: int | None) -> list[LineOrigin]:
+    name, length = draft.skill, len(draft.files[CODE].splitlines())
     if line is None:
         return draft.origins
     if not 1 <= line <= length:

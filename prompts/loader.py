@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 
@@ -10,10 +11,11 @@ from jinja2 import BaseLoader, Environment, StrictUndefined, TemplateError, Temp
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from instar.prompts.errors import RenderFailed, UnknownTemplate
-from instar.prompts.markdown import block, code, finalize, percent, plural, text
+from instar.prompts.markdown import block, code, finalize, listing, percent, plural, text
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".j2"
+_FENCE = re.compile(r"`{3,}")
 
 
 @cache
@@ -60,10 +62,17 @@ def render(name: str, **values: object) -> str:
 
 
 def _squeezed(lines: list[str]) -> list[str]:
-    """Without trailing spaces and with one empty line where templates leave several."""
+    """Without trailing spaces and with one empty line where templates leave several; fenced blocks stay as they are."""
     kept: list[str] = []
-    for line in (line.rstrip() for line in lines):
-        if line or (kept and kept[-1]):
+    fence = ""
+    for raw in lines:
+        line = raw if fence else raw.rstrip()
+        opening = _FENCE.match(line)
+        if fence:
+            fence = "" if line == fence else fence
+        elif opening:
+            fence = opening[0]
+        if line or fence or (kept and kept[-1]):
             kept.append(line)
     while kept and not kept[-1]:
         kept.pop()
@@ -94,5 +103,5 @@ def _environment() -> ImmutableSandboxedEnvironment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(code=code, text=text, block=block, percent=percent, plural=plural)
+    environment.filters.update(code=code, text=text, block=block, listing=listing, percent=percent, plural=plural)
     return environment

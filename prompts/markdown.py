@@ -56,6 +56,13 @@ def block(value: object) -> Markdown:
     return Markdown(f"{fence}json\n{shown}\n{fence}")
 
 
+def listing(value: str, language: str = "") -> Markdown:
+    """A text of several lines, code or a diff, as a fenced block that no line inside can close."""
+    shown = "".join(char if char in "\n\t" or _visible(char) else "�" for char in value.rstrip("\n"))
+    fence = "`" * max(3, max(map(len, _BACKTICKS.findall(shown)), default=0) + 1)
+    return Markdown(f"{fence}{language}\n{shown}\n{fence}")
+
+
 def percent(value: float) -> Markdown:
     """A share as a whole percentage."""
     return Markdown(f"{100 * value:.0f} %")
