@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -94,16 +94,15 @@ def reflect(rt: Runtime, scope: str = "") -> Reflection:
     scope = scope or rt.settings.scope
     report("reflect", note="reading sessions")
     reflection = rt.engine.reflect(window(rt, scope), catalogue(rt))
+    text = render("reflection.md.j2", reflection=reflection)
+    drafts = [records.document_draft(reflection, records.REFLECTION, text=text)]
+    drafts += [
+        records.document_draft(proposal, records.PROPOSAL, text=proposal.summary, parent=reflection.id)
+        for proposal in reflection.proposals
+    ]
     with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
-        batch.append(
-            records.document_draft(
-                reflection, records.REFLECTION, text=render("reflection.md.j2", reflection=reflection)
-            )
-        )
-        for proposal in reflection.proposals:
-            batch.append(
-                records.document_draft(proposal, records.PROPOSAL, text=proposal.summary, parent=reflection.id)
-            )
+        for draft in _unknown(rt, drafts):
+            batch.append(draft)
     report("reflect", done=1, total=1, note=f"{len(reflection.proposals)} proposals")
     return reflection
 
@@ -124,9 +123,16 @@ def specify(rt: Runtime, proposal_id: str) -> Prd:
         prd = rt.engine.specify(proposal, window(rt, rt.settings.scope, project=proposal.project))
     except EngineError as error:
         raise NotEvaluated(f"No requirement for {proposal.skill}: {error}", "It was not judged") from error
+    made = records.document_draft(prd, records.PRD, text=render("prd.md.j2", prd=prd), parent=proposal_id)
     with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
-        batch.append(records.document_draft(prd, records.PRD, text=render("prd.md.j2", prd=prd), parent=proposal_id))
+        for draft in _unknown(rt, [made]):
+            batch.append(draft)
     return prd
+
+
+def _unknown(rt: Runtime, drafts: Sequence[PageDraft]) -> list[PageDraft]:
+    """Those whose document is not stored yet: equal ids are equal documents, however an older template put them."""
+    return [draft for draft in drafts if rt.store.get(rt.principal, draft.id) is None]
 
 
 def window(rt: Runtime, scope: str, *, project: str = "") -> Window:
