@@ -62,7 +62,7 @@ def render(name: str, **values: object) -> str:
 
 
 def _squeezed(lines: list[str]) -> list[str]:
-    """Without trailing spaces and with one empty line where templates leave several; fenced blocks stay as they are."""
+    """Without trailing spaces, and one empty line where templates leave several; fenced blocks stay as they are."""
     kept: list[str] = []
     fence = ""
     for raw in lines:
