@@ -12,7 +12,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from instar.memstore.pages import PageDraft, Provenance, canonical
-from instar.memstore.redaction import Finding, Redactor, redact_fields
+from instar.memstore.redaction import Finding, Redactor, redact_fields, spotless
 from instar.memstore.represent import Representer, Subject
 from instar.memstore.writes import Change, Entry, Limits, Op, ReasonCode, Rejection
 
@@ -43,20 +43,20 @@ class Door:
     def append(self, page_id: str, draft: PageDraft, *, generated: bool) -> Entry:
         """An entry that makes a page."""
         try:
-            self._check_names(page_id, draft.kind, draft.parent, draft.session)
-            content, content_json = self._content(page_id, draft.content)
-            text = self._text(page_id, draft.text)
+            names = (page_id, draft.kind, *filter(None, (draft.parent, draft.session)))
+            source, references = draft.provenance.source, draft.provenance.references
+            spotless = self._spotless(draft.content, *names, draft.text, source, *draft.tags, *references)
+            self._check_names(spotless, page_id, draft.kind, draft.parent, draft.session)
+            content, content_json = self._content(spotless, page_id, draft.content)
+            text = self._text(spotless, page_id, draft.text)
             self._check_size(content_json, text)
             _check_times(draft.created_at, draft.expires_at)
             _check_importance(draft.importance)
-            draft = replace(
-                draft,
-                content=content,
-                text=text,
-                tags=self._tags(page_id, draft.tags),
-                provenance=self._provenance(page_id, draft.provenance),
-            )
-            forms = self.representer.represent(subject_of(page_id, 1, self.scope, draft), content_json)
+            tags = self._tags(spotless, page_id, draft.tags)
+            provenance = self._provenance(spotless, page_id, draft.provenance)
+            if (text, tags, provenance) != (draft.text, draft.tags, draft.provenance):
+                draft = replace(draft, text=text, tags=tags, provenance=provenance)
+            forms = self.representer.represent(subject_of(page_id, 1, self.scope, draft, content), content_json)
         except _Unfit as unfit:
             return self._rejected(page_id, Op.APPEND, unfit)
         return Entry(Op.APPEND, page_id, content, content_json, text, draft=draft, forms=forms, generated=generated)
@@ -74,39 +74,50 @@ class Door:
     ) -> Entry:
         """An entry that changes a page."""
         try:
-            self._check_names(page_id, "page", None, None)
-            fields, content_json = self._content(page_id, content)
-            clean = None if text is None else self._text(page_id, text)
+            spotless = self._spotless(content, page_id, text or "", *(change.tags or ()), *change.references)
+            self._check_names(spotless, page_id, "page", None, None)
+            fields, content_json = self._content(spotless, page_id, content)
+            clean = None if text is None else self._text(spotless, page_id, text)
             self._check_size(content_json, clean or "")
             _check_times(None, change.expires_at)
             if change.importance is not None:
                 _check_importance(change.importance)
-            tags = None if change.tags is None else self._tags(page_id, change.tags)
-            references = self._provenance(page_id, Provenance("", change.references)).references
-            change = replace(change, tags=tags, references=references)
+            tags = None if change.tags is None else self._tags(spotless, page_id, change.tags)
+            references = self._provenance(spotless, page_id, Provenance("", change.references)).references
+            if (tags, references) != (change.tags, change.references):
+                change = replace(change, tags=tags, references=references)
         except _Unfit as unfit:
             return self._rejected(page_id, op, unfit)
         return Entry(op, page_id, fields, content_json, clean, base=base, change=change, drop=frozenset(drop))
+
+    def _spotless(self, content: Mapping[str, JsonValue], *texts: str) -> bool:
+        """One quick look at everything together. What has not even the right shape is looked at part by part."""
+        try:
+            return spotless(self.redactor, content, *texts)
+        except (TypeError, AttributeError, RecursionError):
+            return False
 
     def _rejected(self, page_id: str, op: Op, unfit: _Unfit) -> Entry:
         shown = self.redactor.redact(str(page_id)[:_SHOWN]).text
         return Entry(op, shown, problem=Rejection(shown, op, unfit.code, unfit.detail))
 
-    def _check_names(self, page_id: str, kind: str, parent: str | None, session: str | None) -> None:
-        given = {"id": page_id, "kind": kind, "parent": parent, "session": session}
-        names = {what: name for what, name in given.items() if name is not None}
-        for what, name in names.items():
+    def _check_names(self, spotless: bool, page_id: str, kind: str, parent: str | None, session: str | None) -> None:
+        for what, name in (("id", page_id), ("kind", kind), ("parent", parent), ("session", session)):
+            if name is None and what in ("parent", "session"):
+                continue
             if not isinstance(name, str) or not (_KIND if what == "kind" else _ID).match(name):
                 raise _Unfit(ReasonCode.SCHEMA, f"not a well-formed {what}")
-        if self.redactor.suspicious("\n".join(names.values())):
-            for what, name in names.items():
-                if found := self.redactor.redact(name).findings:
-                    raise _Unfit(ReasonCode.SECRET, f"the {what} holds a secret of kind {found[0].kind}")
+            if not spotless and (found := self.redactor.redact(name).findings):
+                raise _Unfit(ReasonCode.SECRET, f"the {what} holds a secret of kind {found[0].kind}")
 
-    def _content(self, page_id: str, content: Mapping[str, JsonValue]) -> tuple[Mapping[str, JsonValue], str]:
+    def _content(
+        self, spotless: bool, page_id: str, content: Mapping[str, JsonValue]
+    ) -> tuple[Mapping[str, JsonValue], str]:
+        found: list[Finding] = []
         try:
-            clean, found = redact_fields(self.redactor, content, f"{page_id}.content")
-            text = canonical(clean)
+            if not spotless:
+                content, found = redact_fields(self.redactor, content, f"{page_id}.content")
+            text = canonical(content)
             text.encode()
             # What is read back is what JSON says, not what the caller happened to pass.
             fields: dict[str, JsonValue] = json.loads(text)
@@ -117,7 +128,7 @@ class Door:
         self.findings += found
         return fields, text
 
-    def _text(self, page_id: str, text: str) -> str:
+    def _text(self, spotless: bool, page_id: str, text: str) -> str:
         if not isinstance(text, str):
             raise _Unfit(ReasonCode.SCHEMA, "the text is not a string")
         if not text:
@@ -126,6 +137,8 @@ class Door:
             text.encode()
         except UnicodeEncodeError as error:
             raise _Unfit(ReasonCode.SCHEMA, f"the text holds half a character at {error.start}") from error
+        if spotless:
+            return text
         redacted = self.redactor.redact(text, f"{page_id}.text")
         self.findings += redacted.findings
         return redacted.text
@@ -135,7 +148,7 @@ class Door:
         if size > self.limits.page_bytes:
             raise _Unfit(ReasonCode.TOO_LARGE, f"{size} bytes, the limit is {self.limits.page_bytes}")
 
-    def _tags(self, page_id: str, tags: Sequence[str]) -> tuple[str, ...]:
+    def _tags(self, spotless: bool, page_id: str, tags: Sequence[str]) -> tuple[str, ...]:
         if isinstance(tags, str) or not all(isinstance(tag, str) and 0 < len(tag) <= _TAG for tag in tags):
             raise _Unfit(ReasonCode.SCHEMA, f"tags are strings of 1 to {_TAG} characters")
         if len(tags) > self.limits.tags:
@@ -144,9 +157,9 @@ class Door:
             raise _Unfit(ReasonCode.SCHEMA, "a tag holds a control character")
         if not tags:
             return ()
-        return tuple(dict.fromkeys(self._text(page_id, tag) for tag in tags))
+        return tuple(dict.fromkeys(self._text(spotless, page_id, tag) for tag in tags))
 
-    def _provenance(self, page_id: str, provenance: Provenance) -> Provenance:
+    def _provenance(self, spotless: bool, page_id: str, provenance: Provenance) -> Provenance:
         if len(provenance.references) > self.limits.references:
             detail = f"{len(provenance.references)} references, the limit is {self.limits.references}"
             raise _Unfit(ReasonCode.TOO_LARGE, detail)
@@ -154,17 +167,15 @@ class Door:
             if not isinstance(reference, str) or not _ID.match(reference):
                 raise _Unfit(ReasonCode.PROVENANCE, "a reference is not a page id")
         references = tuple(dict.fromkeys(provenance.references))
-        if references and any(self.redactor.redact(reference).findings for reference in references):
+        if not spotless and any(self.redactor.redact(reference).findings for reference in references):
             raise _Unfit(ReasonCode.SECRET, "a reference holds a secret")
-        if not provenance.source:
-            return replace(provenance, references=references)
-        return Provenance(self._text(page_id, provenance.source), references)
+        return Provenance(self._text(spotless, page_id, provenance.source), references)
 
 
-def subject_of(page_id: str, version: int, scope: str, draft: PageDraft) -> Subject:
+def subject_of(page_id: str, version: int, scope: str, draft: PageDraft, content: Mapping[str, JsonValue]) -> Subject:
     """What the representations of a draft are made of."""
     created = draft.created_at.isoformat(timespec="seconds") if draft.created_at else ""
-    return Subject(page_id, version, draft.kind, draft.type, scope, draft.state, draft.content, draft.text, created)
+    return Subject(page_id, version, draft.kind, draft.type, scope, draft.state, content, draft.text, created)
 
 
 def _check_times(*times: datetime | None) -> None:

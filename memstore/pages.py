@@ -187,6 +187,9 @@ def handle(page_id: str, version: int, digest: str) -> str:
     return f"{page_id}@{version}#{digest[:12]}"
 
 
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def canonical(value: JsonValue | Mapping[str, JsonValue]) -> str:
     """JSON with sorted keys and no spaces: the same value is the same text.
 
@@ -194,7 +197,7 @@ def canonical(value: JsonValue | Mapping[str, JsonValue]) -> str:
         ValueError: NaN or an infinity, which JSON cannot say.
         TypeError: not a JSON value, or keys that are not all strings.
     """
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def digest_of(text: str) -> str:

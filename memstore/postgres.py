@@ -161,6 +161,11 @@ class _Transaction(SqlTransaction):
     def _add(self, sql: str, rows: Sequence[Any]) -> None:
         self._waiting.append((sql, rows))
 
+    def _ask(self, sql: str, given: Sequence[Any]) -> Any:
+        if self._waiting:
+            self._send(commit=False)
+        return super()._ask(sql, given)
+
     def _run(
         self, statement: Executable, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
     ) -> CursorResult[Any]:
@@ -169,7 +174,7 @@ class _Transaction(SqlTransaction):
         return super()._run(statement, given)
 
     def _send(self, *, commit: bool) -> None:
-        connection: Any = self._connection.connection.driver_connection
+        connection = self._driver
         waiting, self._waiting = _together(self._waiting), []
         with connection.pipeline(), connection.cursor() as cursor:
             for sql, rows in waiting:
@@ -180,9 +185,8 @@ class _Transaction(SqlTransaction):
             if commit:
                 connection.commit()
 
-    def _next_seqs_with_lock(self, connection: Connection, count: int) -> Sequence[int]:
+    def _next_seqs_with_lock(self, driver: Any, count: int) -> Sequence[int]:
         self._locked = True
-        driver: Any = connection.connection.driver_connection
         return sorted(row[0] for row in driver.execute(_SEQS_AND_SHARE, [count]))
 
     @contextmanager
@@ -231,5 +235,5 @@ def _still_there(connection: Any, record: object, proxy: object) -> None:
     raise InvalidatePoolError("the server ended the connection")
 
 
-def _no_seqs(connection: Connection, count: int) -> Sequence[int]:
+def _no_seqs(driver: Any, count: int) -> Sequence[int]:
     raise NotImplementedError  # a connection that only reads

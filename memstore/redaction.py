@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
 from pydantic import JsonValue
 
+from instar.memstore.quick_look import QuickLook, literal
 from instar.memstore.secret_patterns import OWN, SecretPattern, is_secret_name, is_secret_value, third_party
 
 _MARK = "[REDACTED:"
@@ -43,15 +44,33 @@ class Redactor(Protocol):
         ...
 
 
+class Look(Protocol):
+    """Looks for several expressions at once."""
+
+    def may_hold(self, text: str) -> bool:
+        """False promises that none of them matches anywhere in the text."""
+        ...
+
+
 class PatternRedactor:
     """The default: known token formats, keys, headers, passwords in addresses, assignments. Never entropy."""
 
-    def __init__(self, patterns: tuple[SecretPattern, ...] | None = None) -> None:
+    def __init__(
+        self,
+        patterns: tuple[SecretPattern, ...] | None = None,
+        look: Callable[[Iterable[str]], Look] = QuickLook,
+    ) -> None:
         by_anchor: dict[str, list[tuple[int, SecretPattern]]] = {}
         for number, pattern in enumerate(OWN + third_party() if patterns is None else patterns):
             for anchor in pattern.anchors:
                 by_anchor.setdefault(anchor, []).append((number, pattern))
-        self._by_anchor = tuple(by_anchor.items())
+        groups: dict[str, list[str]] = {}
+        self._by_anchor: list[tuple[str, str, list[tuple[int, SecretPattern]]]] = []
+        for anchor, found in by_anchor.items():
+            group, expression = _group(anchor, found[0][1])
+            groups.setdefault(group, []).append(expression)
+            self._by_anchor.append((group, anchor, found))
+        self._looks = [(group, look(expressions)) for group, expressions in groups.items()]
 
     def redact(self, text: str, place: str = "") -> Redacted:
         """The text without secrets, and what was found; the place is passed through to the findings."""
@@ -69,9 +88,12 @@ class PatternRedactor:
     def _spans(self, text: str) -> Iterator[tuple[int, int, str]]:
         # One letter grows when it is lowered, and would shift what follows it.
         lowered = text.lower() if "\u0130" not in text else text.replace("\u0130", "i").lower()
+        held = {group for group, look in self._looks if look.may_hold(lowered)}
+        if not held:
+            return
         searched: set[int] = set()
-        for anchor, patterns in self._by_anchor:
-            at = lowered.find(anchor)
+        for group, anchor, patterns in self._by_anchor:
+            at = lowered.find(anchor) if group in held else -1
             if at < 0:
                 continue
             for number, pattern in patterns:
@@ -87,6 +109,13 @@ class PatternRedactor:
                     secret = text[start:end]
                     if _MARK not in secret and (pattern.accept is None or pattern.accept(secret)):
                         yield start, end, pattern.kind
+
+
+def _group(anchor: str, pattern: SecretPattern) -> tuple[str, str]:
+    """With which others an anchor is looked for, and how: ordinary words hold the short ones, a secret the others."""
+    if pattern.hint:
+        return pattern.hint, pattern.hint
+    return ("short" if len(anchor) < 4 and anchor.isalnum() else "telling"), literal(anchor)
 
 
 def _matches_at(pattern: re.Pattern[str], text: str, lowered: str, anchor: str, at: int) -> Iterator[re.Match[str]]:
@@ -125,13 +154,23 @@ def redact(text: str) -> Redacted:
     return default_redactor().redact(text)
 
 
+def spotless(redactor: Redactor, fields: Mapping[str, JsonValue], *texts: str) -> bool:
+    """One quick look at JSON fields and texts together: True promises that redaction would change none of them.
+
+    Raises:
+        TypeError, AttributeError: something in it is neither JSON nor text.
+        RecursionError: the fields are nested too deeply.
+    """
+    strings = list(texts)
+    return not _collect(fields, strings) and not redactor.suspicious("\n".join(strings))
+
+
 def redact_fields(
     redactor: Redactor, fields: Mapping[str, JsonValue], place: str
 ) -> tuple[dict[str, JsonValue], list[Finding]]:
     """JSON fields without secrets: in values, in names, and in fields that are secret by their name."""
-    strings: list[str] = []
     findings: list[Finding] = []
-    if not _collect(fields, strings) and not redactor.suspicious("\n".join(strings)):
+    if spotless(redactor, fields):
         return dict(fields), findings
     return _walk_fields(redactor, fields, place, findings), findings
 

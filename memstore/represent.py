@@ -132,4 +132,4 @@ def _shorter(text: str, full: str, tokens_full: int) -> tuple[str, int]:
 def _hint(value: str) -> str:
     """A short value on one line, without the brackets that end a pointer."""
     line = " ".join(value[:_HINT].replace("[", "(").replace("]", ")").split())
-    return "".join(letter for letter in line if letter.isprintable())
+    return line if line.isprintable() else "".join(letter for letter in line if letter.isprintable())

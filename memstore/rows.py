@@ -14,7 +14,9 @@ from instar.memstore.writes import JournalEntry, JournalStatus, ReasonCode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
-Values = dict[str, str | int | float | bool | None]
+Value = str | int | float | bool | None
+Values = tuple[Value, ...]
+"""A row in the order of the columns of its table, without the number that the database gives it."""
 
 
 def to_micros(time: datetime) -> int:
@@ -33,49 +35,46 @@ def _maybe(time: datetime | None) -> int | None:
 
 def head_values(page: Page, seq: int) -> Values:
     """The row of `pages`."""
-    return {
-        "seq": seq,
-        "id": page.id,
-        "version": page.version,
-        "kind": page.kind,
-        "type": page.type.value,
-        "scope": page.scope,
-        "state": page.state.value,
-        "parent": page.parent,
-        "session": page.session,
-        "created_at": to_micros(page.created_at),
-        "expires_at": _maybe(page.expires_at),
-        "hidden": page.hidden,
-    }
+    return (
+        seq,
+        page.id,
+        page.version,
+        page.kind,
+        page.type.value,
+        page.scope,
+        page.state.value,
+        page.parent,
+        page.session,
+        to_micros(page.created_at),
+        _maybe(page.expires_at),
+        page.hidden,
+    )
 
 
 def version_values(page: Page, seq: int, batch: str) -> Values:
     """The row of `versions`. What equals `full` is not stored again."""
     forms = page.forms
-    return {
-        "page": seq,
-        "version": page.version,
-        "state": page.state.value,
-        "pin": page.pin.value,
-        "content": canonical(page.content) if page.text else forms.full,
-        "text": page.text,
-        "source": page.provenance.source,
-        "reference_ids": _list(page.provenance.references),
-        "importance": page.importance,
-        "tags": _list(page.tags),
-        "expires_at": _maybe(page.expires_at),
-        "updated_at": to_micros(page.updated_at),
-        "author": page.author,
-        "batch": batch,
-        "digest": forms.digest,
-        "compressed": None if forms.compressed == forms.full else forms.compressed,
-        "structured": None if forms.structured == forms.full else forms.structured,
-        "pointer": forms.pointer,
-        "tokens_pointer": forms.tokens[0],
-        "tokens_structured": forms.tokens[1],
-        "tokens_compressed": forms.tokens[2],
-        "tokens_full": forms.tokens[3],
-    }
+    return (
+        seq,
+        page.version,
+        page.state.value,
+        page.pin.value,
+        canonical(page.content) if page.text else forms.full,
+        page.text,
+        page.provenance.source,
+        _list(page.provenance.references),
+        page.importance,
+        _list(page.tags),
+        _maybe(page.expires_at),
+        to_micros(page.updated_at),
+        page.author,
+        batch,
+        forms.digest,
+        None if forms.compressed == forms.full else forms.compressed,
+        None if forms.structured == forms.full else forms.structured,
+        forms.pointer,
+        *forms.tokens,
+    )
 
 
 def _list(values: tuple[str, ...]) -> str:
@@ -123,20 +122,20 @@ def page_of(row: Row[tuple[object, ...]]) -> Page:
 
 def journal_values(entry: JournalEntry) -> Values:
     """The row of `journal`."""
-    return {
-        "at": to_micros(entry.at),
-        "batch": entry.batch,
-        "actor": entry.actor,
-        "scope": entry.scope,
-        "page": entry.page_id,
-        "op": str(entry.op),
-        "status": entry.status.value,
-        "version": entry.version,
-        "code": None if entry.code is None else entry.code.value,
-        "detail": entry.detail,
-        "digest": entry.digest,
-        "value": entry.value,
-    }
+    return (
+        to_micros(entry.at),
+        entry.batch,
+        entry.actor,
+        entry.scope,
+        entry.page_id,
+        str(entry.op),
+        entry.status.value,
+        entry.version,
+        None if entry.code is None else entry.code.value,
+        entry.detail,
+        entry.digest,
+        entry.value,
+    )
 
 
 def journal_of(row: Row[tuple[object, ...]]) -> JournalEntry:
@@ -160,15 +159,15 @@ def journal_of(row: Row[tuple[object, ...]]) -> JournalEntry:
 
 def fault_values(fault: Fault) -> Values:
     """The row of `faults`."""
-    return {
-        "at": to_micros(fault.at or _EPOCH),
-        "kind": fault.kind.value,
-        "scope": fault.scope,
-        "session": fault.session,
-        "turn": fault.turn,
-        "cause": fault.cause,
-        "pages": _list(fault.pages),
-    }
+    return (
+        to_micros(fault.at or _EPOCH),
+        fault.kind.value,
+        fault.scope,
+        fault.session,
+        fault.turn,
+        fault.cause,
+        _list(fault.pages),
+    )
 
 
 def fault_of(row: Row[tuple[object, ...]]) -> Fault:

@@ -27,6 +27,9 @@ class SecretPattern:
     pattern: re.Pattern[str]
     accept: Callable[[str], bool] | None = None
     anchored: bool = True
+    hint: str = ""
+    """Where the anchor is too common to tell anything: an expression without look-around that matches somewhere
+    in the lower-cased text whenever the pattern does."""
 
     def span(self, match: re.Match[str]) -> tuple[int, int]:
         """Where the secret lies."""
@@ -81,8 +84,10 @@ OWN: tuple[SecretPattern, ...] = (
         "private-key",
         ("-----begin ",),
         re.compile(
-            r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----[\s\S]{0,16000}?"
-            r"(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----|\Z)"
+            # Where the end is missing or too far, a key is taken to be as long as a key can be: what follows a text
+            # must not decide whether there is a secret in it.
+            r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:[\s\S]{0,16000}?"
+            r"-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----|[\s\S]{0,16000})"
         ),
     ),
     SecretPattern("private-key", ("putty-user-key-file-",), re.compile(r"PuTTY-User-Key-File-[23]:[\s\S]{0,16000}")),
@@ -160,6 +165,7 @@ OWN: tuple[SecretPattern, ...] = (
             r"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}(?![A-Za-z0-9_-])"
         ),
         anchored=False,
+        hint=r"\.[a-z0-9_-]{6}\.[a-z0-9_-]{27}",
     ),
     SecretPattern(
         "assignment",

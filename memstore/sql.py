@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 from sqlalchemy import (
-    Column,
     ColumnElement,
     Connection,
     CursorResult,
-    Dialect,
     Executable,
     Row,
     Select,
+    Update,
     and_,
     bindparam,
     case,
@@ -24,6 +22,7 @@ from sqlalchemy import (
     or_,
     select,
 )
+from sqlalchemy.sql.dml import Delete
 
 from instar.memstore import schema
 from instar.memstore.backend import LogQuery, OutboxRow, Query, Raced, Staged
@@ -40,6 +39,17 @@ from instar.memstore.rows import (
     to_micros,
     version_values,
 )
+from instar.memstore.statements import (
+    ADVANCE,
+    LAST,
+    ONE_HEAD,
+    ONE_SCOPE,
+    ONE_VERSION,
+    UNTAG,
+    VERSIONS,
+    insert_into,
+    text_of,
+)
 from instar.memstore.writes import BatchRecord, JournalEntry, JournalStatus
 
 _IDS = 900
@@ -51,50 +61,44 @@ _HEAD, _VERSION, _TAG, _JOURNAL, _BATCH, _FAULT = (
     schema.batches.c,
     schema.faults.c,
 )
-_PAGE = select(
-    *(_HEAD[name] for name in ("seq", "id", "kind", "type", "scope", "parent", "session", "created_at", "hidden")),
-    *(column for column in schema.versions.c if column.name not in ("page", "batch")),
-).join(schema.versions, _VERSION.page == _HEAD.seq)
-_LAST = _PAGE.where(_VERSION.version == _HEAD.version)
 # Made once: building a statement costs more than running it.
 _IDS_GIVEN = _HEAD.id.in_(bindparam("ids", expanding=True))
 _SCOPES = select(_HEAD.id, _HEAD.scope).where(_IDS_GIVEN)
-_HEADS = _LAST.where(_IDS_GIVEN)
-_ONE_HEAD = _LAST.where(_HEAD.id == bindparam("of"))
-_VERSIONS = _PAGE.where(_HEAD.id == bindparam("of")).order_by(_VERSION.version)
-_ONE_VERSION = _VERSIONS.where(_VERSION.version == bindparam("number"))
-_INSERT = {table.name: table.insert().inline() for table in schema.metadata.tables.values()}
-_ADVANCE = schema.pages.update().where(_HEAD.seq == bindparam("of"), _HEAD.version == bindparam("before"))
+_HEADS = LAST.where(_IDS_GIVEN)
 
 
 class SqlTransaction:
     """A connection inside a transaction, seen as pages and logs. `next_seqs` reserves sequence numbers."""
 
-    def __init__(self, connection: Connection, next_seqs: Callable[[Connection, int], Sequence[int]]) -> None:
+    def __init__(self, connection: Connection, next_seqs: Callable[[Any, int], Sequence[int]]) -> None:
         self._connection = connection
+        self._dialect = connection.dialect
+        self._driver: Any = connection.connection.driver_connection
         self._next_seqs = next_seqs
 
     # Reading
 
     def scopes(self, ids: Collection[str]) -> dict[str, str]:
         """The scope of each page that exists."""
+        if len(ids) == 1:
+            return {row.id: row.scope for row in self._rows(ONE_SCOPE, {"of": next(iter(ids))})}
         return {row.id: row.scope for part in _parts(ids) for row in self._all(_SCOPES, {"ids": part})}
 
     def heads(self, ids: Collection[str]) -> dict[str, Page]:
         """The last committed version of each page that exists."""
         if len(ids) == 1:  # a list of ids is spelled out into the statement on every run, which takes its time
-            return {row.id: page_of(row) for row in self._all(_ONE_HEAD, {"of": next(iter(ids))})}
+            return {row.id: page_of(row) for row in self._rows(ONE_HEAD, {"of": next(iter(ids))})}
         return {row.id: page_of(row) for part in _parts(ids) for row in self._all(_HEADS, {"ids": part})}
 
     def versions(self, page_id: str, number: int | None = None) -> list[Page]:
         """All versions, oldest first, or the one with this number."""
         if number is None:
-            return [page_of(row) for row in self._all(_VERSIONS, {"of": page_id})]
-        return [page_of(row) for row in self._all(_ONE_VERSION, {"of": page_id, "number": number})]
+            return [page_of(row) for row in self._rows(VERSIONS, {"of": page_id})]
+        return [page_of(row) for row in self._rows(ONE_VERSION, {"of": page_id, "number": number})]
 
     def scan(self, query: Query) -> list[Page]:
         """The matching pages in order of their sequence number."""
-        statement = _LAST.where(*_conditions(query))
+        statement = LAST.where(*_conditions(query))
         if query.after is not None:
             statement = statement.where(_HEAD.seq < query.after if query.newest_first else _HEAD.seq > query.after)
         statement = statement.order_by(_HEAD.seq.desc() if query.newest_first else _HEAD.seq)
@@ -159,72 +163,55 @@ class SqlTransaction:
 
     def put(self, pages: Sequence[Page], batch: str) -> None:
         """Insert new versions and move the heads; a head that moved meanwhile raises `Raced`."""
-        new: list[Page] = []
+        if not pages:
+            return
+        new: dict[str, Page] = {}
         later: list[Page] = []
-        seqs: dict[str, int] = {}
         for page in pages:
-            if page.seq == 0 and page.id not in seqs:
-                seqs[page.id] = 0
-                new.append(page)
+            if page.seq == 0 and page.id not in new:
+                new[page.id] = page
             else:
                 later.append(page)
+        seqs = dict(zip(new, self._next_seqs(self._driver, len(new)), strict=True)) if new else {}
         if new:
-            reserved = self._next_seqs(self._connection, len(new))
-            seqs = {page.id: seq for page, seq in zip(new, reserved, strict=True)}
-            values = [head_values(page, seqs[page.id]) for page in new]
-            self._insert("pages", values)
+            self._insert("pages", [head_values(page, seqs[page.id]) for page in new.values()])
         for page in later:
             self._advance(page, seqs.get(page.id, page.seq))
-        rows = [version_values(page, seqs.get(page.id, page.seq), batch) for page in pages]
-        if rows:
-            self._insert("versions", rows)
-        self._tag(new, later, seqs)
-        self._announce([(page.id, page.version) for page in pages])
+        self._insert("versions", [version_values(page, seqs.get(page.id, page.seq), batch) for page in pages])
+        last = {page.id: page for page in pages}
+        self._insert(
+            "tags", [(seqs.get(page.id, page.seq), tag) for page in last.values() if page.tags for tag in page.tags]
+        )
+        self._insert("outbox", [(page.id, page.version) for page in pages])
 
     def _advance(self, page: Page, seq: int) -> None:
-        values = head_values(page, seq)
-        changed = {name: values[name] for name in ("version", "state", "expires_at", "hidden")}
-        given = {"of": seq, "before": page.version - 1}
-        if self._run(_ADVANCE.values(changed), given).rowcount != 1:
+        given = {
+            "of": seq,
+            "before": page.version - 1,
+            "new_version": page.version,
+            "new_state": page.state.value,
+            "new_expires_at": None if page.expires_at is None else to_micros(page.expires_at),
+            "new_hidden": page.hidden,
+        }
+        if self._do(ADVANCE, given).rowcount != 1:
             raise Raced
-
-    def _tag(self, new: Sequence[Page], later: Sequence[Page], seqs: dict[str, int]) -> None:
-        last = {page.id: page for page in (*new, *later)}
-        changed = [{"of": seqs.get(page.id, page.seq)} for page in later]
-        if changed:
-            self._run(schema.tags.delete().where(_TAG.page == bindparam("of")), changed)
-        rows = [{"page": seqs.get(page.id, page.seq), "tag": tag} for page in last.values() for tag in page.tags]
-        if rows:
-            self._insert("tags", rows)
+        self._do(UNTAG, {"of": seq})
 
     def log(self, entries: Sequence[JournalEntry], batch: BatchRecord | None = None) -> None:
         """Append to the journal and remember the batch's key."""
         if batch is not None and batch.key:
-            record = {
-                "id": batch.id,
-                "scope": batch.scope,
-                "key": batch.key,
-                "digest": batch.digest,
-                "actor": batch.actor,
-                "at": to_micros(batch.at),
-            }
-            self._insert("batches", [record])
-        if entries:
-            self._insert("journal", [journal_values(entry) for entry in entries])
+            self._insert(
+                "batches", [(batch.id, batch.scope, batch.key, batch.digest, batch.actor, to_micros(batch.at))]
+            )
+        self._insert("journal", [journal_values(entry) for entry in entries])
 
     def record(self, faults: Sequence[Fault]) -> None:
         """Append to the list of faults."""
-        if faults:
-            self._insert("faults", [fault_values(fault) for fault in faults])
+        self._insert("faults", [fault_values(fault) for fault in faults])
 
     def stage(self, entries: Sequence[Staged]) -> None:
         """Keep entries without effect."""
-        rows = [
-            {"scope": entry.scope, "session": entry.session, "batch": entry.batch, "entry": entry.entry}
-            for entry in entries
-        ]
-        if rows:
-            self._insert("staged", rows)
+        self._insert("staged", [(entry.scope, entry.session, entry.batch, entry.entry) for entry in entries])
 
     def unstage(self, seqs: Collection[int]) -> None:
         """Forget staged entries."""
@@ -238,12 +225,12 @@ class SqlTransaction:
         if rows:
             statement = schema.pages.update().where(_HEAD.id == bindparam("of")).values(hidden=hidden)
             self._run(statement, rows)
-            self._announce([(page_id, 0) for page_id in ids])
+            self._insert("outbox", [(page_id, 0) for page_id in ids])
 
     def erase(self, pages: Sequence[Page]) -> None:
         """Overwrite every version of these pages, and what the journal keeps of them."""
         for page in pages:
-            values = version_values(page, page.seq, "")
+            values = dict(zip(schema.versions.c.keys(), version_values(page, page.seq, ""), strict=True))
             for kept in ("page", "version", "batch", "author", "updated_at", "state", "importance", "expires_at"):
                 del values[kept]
             self._run(schema.versions.update().where(_VERSION.page == page.seq).values(values))
@@ -259,8 +246,7 @@ class SqlTransaction:
 
     def keep_trace(self, run: str, lines: Sequence[str]) -> None:
         """Append to the decision trace of a run."""
-        if lines:
-            self._insert("traces", [{"run": run, "line": line} for line in lines])
+        self._insert("traces", [(run, line) for line in lines])
 
     def advance(self, consumer: str, through: int) -> None:
         """Remember how far a consumer has come."""
@@ -273,23 +259,30 @@ class SqlTransaction:
         if self._run(moved).rowcount == 0:
             self._run(schema.cursors.insert().values(consumer=consumer, through=through))
 
-    def _announce(self, changed: Sequence[tuple[str, int]]) -> None:
-        if changed:
-            rows = [{"page": page_id, "version": version} for page_id, version in changed]
-            self._insert("outbox", rows)
+    def _insert(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
+        if rows:
+            text = insert_into(table, self._dialect)
+            self._add(text.sql, [text.encode(row) for row in rows] if text.encode else rows)
 
-    def _insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        sql, names, encoded = _prepared(table, self._connection.dialect)
-        given = [{**row, **{name: _bytes(row[name]) for name in encoded}} for row in rows] if encoded else rows
-        # Straight to the driver: most of the time of a small commit would go into building the same statement again.
-        values = [tuple(row[name] for name in names) for row in given] if names else list(given)
-        self._add(sql, values)
+    def _rows(self, statement: Select[Any], given: Mapping[str, Any]) -> list[Any]:
+        """The rows of one of the fixed statements."""
+        text = text_of(statement, self._dialect)
+        return [text.row(row) for row in self._ask(text.sql, text.given(given))]
 
-    # What reaches the database goes through these two
+    def _do(self, statement: Update | Delete, given: Mapping[str, Any]) -> Any:
+        """Run one of the fixed statements; the driver's cursor says how many rows changed."""
+        text = text_of(statement, self._dialect)
+        return self._ask(text.sql, text.given(given))
+
+    # What reaches the database goes through these three
 
     def _add(self, sql: str, rows: Sequence[Any]) -> None:
         """Insert rows, given as the driver takes them."""
-        self._connection.exec_driver_sql(sql, rows[0] if len(rows) == 1 else list(rows))
+        self._driver.executemany(sql, rows)
+
+    def _ask(self, sql: str, given: Sequence[Any]) -> Any:
+        """Run one statement, given as the driver takes it; returns the driver's cursor."""
+        return self._driver.execute(sql, given)
 
     def _run(
         self, statement: Executable, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
@@ -298,24 +291,6 @@ class SqlTransaction:
 
     def _all(self, statement: Select[Any], given: dict[str, Any] | None = None) -> Sequence[Row[Any]]:
         return self._run(statement, given).all()
-
-
-@lru_cache(maxsize=64)
-def _prepared(table: str, dialect: Dialect) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """An insert as text; the names of its positional parameters, if it has such; the columns that are bytes."""
-    columns = [column for column in schema.metadata.tables[table].c if not _counts_itself(column)]
-    compiled = _INSERT[table].compile(dialect=dialect, column_keys=[column.name for column in columns])
-    postgres = dialect.name == "postgresql"
-    encoded = [column.name for column in columns if postgres and isinstance(column.type, schema.Verbatim)]
-    return str(compiled), tuple(compiled.positiontup or ()), tuple(encoded)
-
-
-def _counts_itself(column: Column[Any]) -> bool:
-    return column.name == "seq" and column.table.name != schema.pages.name
-
-
-def _bytes(value: str | None) -> bytes | None:
-    return None if value is None else value.encode()
 
 
 def _parts(ids: Collection[str]) -> Iterator[list[str]]:

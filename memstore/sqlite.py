@@ -6,10 +6,9 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
@@ -28,7 +27,8 @@ from instar.memstore.errors import (
 from instar.memstore.migrations import migrate
 from instar.memstore.sql import SqlTransaction, check_pages
 
-_WRITE = "instar_write"
+_BEGIN = "instar_begin"
+"""Names the option of a connection that says how its transactions begin."""
 _LAST_SEQ = f"SELECT max(seq) FROM {schema.pages.name}"  # noqa: S608  (a constant)
 _BY_CODE: dict[int, type[StoreUnavailable]] = {
     sqlite3.SQLITE_BUSY: StoreLocked,
@@ -52,10 +52,11 @@ class SqliteBackend:
     def __init__(self, path: Path, *, busy_timeout: float = 30.0) -> None:
         self._path, self._timeout = path, busy_timeout
         self._turn = threading.Lock()
+        self._writing: tuple[Connection, sqlite3.Connection] | None = None
         self._prepare()
         self._engine = self._make_engine()
         try:
-            with self._translated(), self._begin(write=True) as connection:
+            with self._translated(), self._begin("BEGIN IMMEDIATE") as connection:
                 migrate(connection, str(path))
         except BaseException:
             self._engine.dispose()
@@ -66,20 +67,34 @@ class SqliteBackend:
     @contextmanager
     def read(self) -> Iterator[SqlTransaction]:
         """A snapshot; writers are not held up."""
-        with self._translated(), self._begin(write=False) as connection:
-            yield _Transaction(connection, _next_seqs)
+        with self._translated(), self._begin("BEGIN") as connection:
+            yield SqlTransaction(connection, _next_seqs)
 
     @contextmanager
     def write(self) -> Iterator[SqlTransaction]:
         """A transaction that holds the write lock from its first moment."""
         # Threads of one process take turns here, in order: SQLite's own waiting is a sleep that can starve one.
-        with self._turn, self._translated(), self._begin(write=True) as connection:
-            yield _Transaction(connection, _next_seqs)
+        with self._turn, self._translated():
+            connection, driver = self._writer()
+            driver.execute("BEGIN IMMEDIATE")
+            try:
+                yield SqlTransaction(connection, _next_seqs)
+                driver.execute("COMMIT")
+            finally:
+                if driver.in_transaction:
+                    driver.execute("ROLLBACK")
+
+    def _writer(self) -> tuple[Connection, sqlite3.Connection]:
+        """The one connection that writes. It is kept: to fetch one from the pool takes as long as the writing."""
+        if self._writing is None:
+            connection = self._engine.connect().execution_options(**{_BEGIN: ""})
+            self._writing = connection, _driver(connection)
+        return self._writing
 
     @contextmanager
-    def _begin(self, *, write: bool) -> Iterator[Connection]:
+    def _begin(self, how: str) -> Iterator[Connection]:
         with self._engine.connect() as connection:
-            connection = connection.execution_options(**{_WRITE: write})  # noqa: PLW2901  (the same connection)
+            connection = connection.execution_options(**{_BEGIN: how})  # noqa: PLW2901  (the same connection)
             with connection.begin():
                 yield connection
 
@@ -88,7 +103,7 @@ class SqliteBackend:
     def check(self) -> list[str]:
         """SQLite's own check, dangling rows, and every page's bytes against their hash."""
         found: list[str] = []
-        with self._translated(), self._begin(write=False) as connection:
+        with self._translated(), self._begin("BEGIN") as connection:
             found += [row[0] for row in connection.execute(text("PRAGMA integrity_check(20)")) if row[0] != "ok"]
             found += [f"dangling row in {row[0]}" for row in connection.execute(text("PRAGMA foreign_key_check"))]
             found += check_pages(connection)
@@ -96,6 +111,10 @@ class SqliteBackend:
 
     def close(self) -> None:
         """Close the connections of this process; the last one folds the write-ahead log into the file."""
+        with self._turn:
+            if self._writing is not None:
+                self._writing[0].close()
+                self._writing = None
         self._engine.dispose()
 
     # Opening
@@ -153,13 +172,6 @@ class SqliteBackend:
             raise _named(str(self._path), error) from error
 
 
-class _Transaction(SqlTransaction):
-    """Inserts go straight to the driver: the way there would take longer than the database."""
-
-    def _add(self, sql: str, rows: Sequence[Any]) -> None:
-        _driver(self._connection).executemany(sql, rows)
-
-
 def _driver(connection: Connection) -> sqlite3.Connection:
     driver = connection.connection.driver_connection
     if not isinstance(driver, sqlite3.Connection):
@@ -174,11 +186,11 @@ def _named(location: str, error: BaseException | None) -> StoreUnavailable:
 
 def _on_begin(connection: Connection) -> None:
     # A transaction that will write takes the lock at once: one that upgrades later fails without waiting.
-    write = connection.get_execution_options().get(_WRITE, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+    if how := connection.get_execution_options().get(_BEGIN, "BEGIN"):
+        connection.exec_driver_sql(how)
 
 
-def _next_seqs(connection: Connection, count: int) -> range:
+def _next_seqs(driver: sqlite3.Connection, count: int) -> range:
     # Nobody else writes while this transaction lasts.
-    first = int(_driver(connection).execute(_LAST_SEQ).fetchone()[0] or 0) + 1
+    first = int(driver.execute(_LAST_SEQ).fetchone()[0] or 0) + 1
     return range(first, first + count)

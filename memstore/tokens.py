@@ -6,18 +6,19 @@ from functools import cache
 from typing import Protocol
 
 
-class _Encoding(Protocol):
-    def encode_ordinary(self, text: str) -> list[int]: ...
+class _Tokenizer(Protocol):
+    def count(self, text: str) -> int: ...
 
 
 @cache
-def _encoding() -> _Encoding:
+def _tokenizer() -> _Tokenizer:
     import bpe_openai  # noqa: PLC0415  (loading the vocabulary is not free: only who counts pays for it)
 
-    encoding: _Encoding = bpe_openai.get_encoding("o200k_base")
-    return encoding
+    # The encoding's own methods make a list of the tokens, and refuse a text of a million characters.
+    tokenizer: _Tokenizer = bpe_openai.get_encoding("o200k_base")._backend
+    return tokenizer
 
 
 def count_tokens(text: str) -> int:
     """Tokens of a text in the o200k vocabulary; text that looks like a special token counts as ordinary text."""
-    return len(_encoding().encode_ordinary(text)) if text else 0
+    return _tokenizer().count(text)

@@ -47,6 +47,7 @@ class Validation:
         self._view, self._by, self._scope, self._now = view, by, scope, now
         self._representer, self._limits = representer, limits
         self._heads: dict[str, Page] = {}
+        self._parents: dict[str, str] = {}
         self._known: dict[str, str] = {}
         """Scope of every page that may be referred to."""
 
@@ -71,22 +72,21 @@ class Validation:
 
     def _load(self, entries: Sequence[Entry]) -> None:
         sound = [entry for entry in entries if entry.problem is None]
-        self._heads = self._view.heads({entry.page_id for entry in sound if not entry.generated})
-        referred: set[str] = set()
+        named = {entry.page_id for entry in sound if not entry.generated}
+        self._heads = self._view.heads(named) if named else {}
+        self._parents = {entry.page_id: entry.draft.parent for entry in sound if entry.draft and entry.draft.parent}
+        referred = set(self._parents.values())
         for entry in sound:
-            referred.update(entry.change.references)
-            if entry.draft:
-                referred.update(entry.draft.provenance.references)
-                if entry.draft.parent:
-                    referred.add(entry.draft.parent)
+            referred.update(entry.draft.provenance.references if entry.draft else entry.change.references)
+        if not referred:
+            return
         appended = {entry.page_id: self._scope for entry in sound if entry.op is Op.APPEND}
         missing = referred - appended.keys() - self._heads.keys()
         self._known = {
-            **self._view.scopes(missing),
+            **(self._view.scopes(missing) if missing else {}),
             **appended,
             **{page.id: page.scope for page in self._heads.values()},
         }
-        self._parents = {entry.page_id: entry.draft.parent for entry in sound if entry.draft and entry.draft.parent}
 
     def _judge(self, entry: Entry) -> tuple[Page, bool]:
         if entry.problem is not None:
@@ -103,8 +103,7 @@ class Validation:
 
     def _check_references(self, entry: Entry) -> None:
         references = entry.draft.provenance.references if entry.draft else entry.change.references
-        dangling = [reference for reference in references if not self._readable(reference)]
-        if dangling:
+        if references and (dangling := [reference for reference in references if not self._readable(reference)]):
             raise _No(ReasonCode.PROVENANCE, f"{len(dangling)} references do not resolve, first {dangling[0]}")
         parent = entry.draft.parent if entry.draft else None
         if parent is None:

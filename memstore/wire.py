@@ -36,7 +36,7 @@ def entry_from_text(text: str, scope: str, representer: Representer) -> Entry:
     draft = None if fields["draft"] is None else _draft_of(fields["draft"], content, fields["text"] or "")
     forms = None
     if draft is not None:
-        forms = representer.represent(subject_of(fields["page"], 1, scope, draft), content_json)
+        forms = representer.represent(subject_of(fields["page"], 1, scope, draft, content), content_json)
     return Entry(
         op=Op(fields["op"]),
         page_id=fields["page"],

@@ -5,7 +5,7 @@ import json
 import os
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -92,6 +92,15 @@ def test_a_secret_that_is_known_by_what_stands_around_it_is_replaced(before: str
     assert redacted.text.endswith(after)
 
 
+def test_what_follows_a_private_key_without_an_end_does_not_hide_it() -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEowIBAAKCAQEA" * 8
+    for text in (key, key + "\n" + "and so on " * 3_000):
+        assert "MIIEow" not in redact(text).text
+    clean, findings = redact_fields(default_redactor(), {"key file": key, "notes": "and so on " * 3_000}, "p")
+    assert "MIIEow" not in str(clean)
+    assert [finding.kind for finding in findings] == ["private-key"]
+
+
 def test_a_private_key_is_replaced_as_a_whole_also_when_its_end_is_cut_off() -> None:
     block = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEow\n" * 30 + "-----END RSA PRIVATE KEY-----"
     assert redact(f"key:\n{block}\nend").text == "key:\n[REDACTED:private-key]\nend"
@@ -138,6 +147,33 @@ def test_redacting_twice_is_redacting_once_and_the_quick_look_never_misses(parts
     once = redact(text)
     assert redact(once.text).text == once.text
     assert default_redactor().suspicious(text) == (once.text != text)
+
+
+class Always:
+    """Looks at nothing and rules out nothing."""
+
+    def __init__(self, expressions: Iterable[str]) -> None:
+        assert list(expressions)
+
+    def may_hold(self, text: str) -> bool:
+        return True
+
+
+THOROUGH = PatternRedactor(look=Always)
+
+
+@pytest.mark.parametrize("secret", [*SECRETS.values(), *map("".join, AROUND.values())])
+@pytest.mark.parametrize("around", ["{}", "é {} é", "\ud800 {}", "KEY İ {}", "x\n{}\n"])
+def test_the_quick_look_overlooks_nothing(secret: str, around: str) -> None:
+    text = around.format(secret)
+    found = THOROUGH.redact(text)
+    assert found.findings
+    assert default_redactor().redact(text) == found
+
+
+@given(st.text(alphabet=st.sampled_from("sk-_.:/=eyJghAKIApwd K\u212aİſé1\ud800"), max_size=60))
+def test_the_quick_look_changes_no_finding(text: str) -> None:
+    assert default_redactor().redact(text) == THOROUGH.redact(text)
 
 
 @pytest.mark.parametrize(
@@ -188,3 +224,17 @@ def test_recorded_customer_service_sessions_are_left_alone() -> None:
         assert clean == fields
         sessions += 1
     assert sessions >= 500
+
+
+@needs_data
+def test_the_quick_look_changes_no_finding_in_recorded_coding_sessions() -> None:
+    kinds: set[str] = set()
+    with tarfile.open(DATA / "claude-code" / "sessions.tar.gz") as files:
+        for member in [member for member in files if member.name.endswith(".jsonl")][:16]:
+            file = files.extractfile(member)
+            assert file is not None
+            for line in file.read(400_000).decode(errors="replace").splitlines():
+                found = THOROUGH.redact(line)
+                assert default_redactor().redact(line) == found
+                kinds |= {finding.kind for finding in found.findings}
+    assert kinds
