@@ -7,6 +7,8 @@ InstarError
 ├── ReviewRefused        the decision does not apply: not allowed, incomplete, needs confirmation
 │   ├── ReviewStale      what would be decided is not what is stored
 │   └── AlreadyDecided   someone, or time, was first
+├── NightFailed          a night was given up; the next one looks at what it should have looked at
+├── NightRunning         another night of this home runs
 └── NotEvaluated         the work ended without a verdict; never to be read as a rejection
 """
 
@@ -64,3 +66,15 @@ class NotEvaluated(InstarError):
     """The work ended without a verdict; never to be read as a rejection."""
 
     exit_code = 3
+
+
+class NightFailed(InstarError):
+    """A night was given up; what it should have looked at belongs to the next one."""
+
+    exit_code = 3
+
+
+class NightRunning(InstarError):
+    """Another night of this home runs; there is only one at a time."""
+
+    exit_code = 5

@@ -135,6 +135,7 @@ def give_feedback(rt: Runtime, session: str, *, good: bool, note: str = "", by: 
     page = find_session(rt, session)
     content: dict[str, JsonValue] = {"session": page.id, "good": good, "note": note, "by": by}
     draft = PageDraft(
+        id=f"{FEEDBACK}-{secrets.token_hex(12)}",
         kind=FEEDBACK,
         type=PageType.EVIDENCE,
         content=content,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from instar.core import records
 from instar.core.errors import NotEvaluated, NotFound
+from instar.core.events import FEEDBACK
 from instar.core.hosts import host_skills
 from instar.core.progress import report
 from instar.core.runtime import Runtime
 from instar.engine.documents import Catalogue, CatalogueEntry, Memory, Prd, Proposal, Reflection, Window
 from instar.engine.errors import EngineError
-from instar.engine.session import Origin, Session, ToolSchema
+from instar.engine.session import Origin, Outcome, OutcomeStatus, Session, ToolSchema
 from instar.memstore import Page, PageDraft, PageType, Provenance, Rejected
 from instar.prompts import render
 from instar.skills.document import description_of
@@ -43,28 +45,29 @@ def distill(rt: Runtime, scope: str = "") -> DistillReport:
         str(page.content["session"]): page
         for page in rt.store.find(rt.principal, scope=scope, kind=records.DISTILLED)
     }
+    said = last_feedback(rt, scope)
     waiting = [
         page
         for page in rt.store.find(rt.principal, scope=scope, kind=records.SESSION)
-        if page.id not in done or done[page.id].content["fingerprint"] != page.content["fingerprint"]
+        if page.id not in done or done[page.id].content["fingerprint"] != _state(page, said)
     ]
     kinds: Counter[str] = Counter()
     toolsets: dict[str, tuple[ToolSchema, ...]] = {}
     for number, page in enumerate(waiting, start=1):
-        session = _read(rt, page, toolsets)
+        session = _read(rt, page, toolsets, said)
         memories = rt.engine.distill(session)
         kinds.update(memory.kind.value for memory in memories)
-        _keep(rt, page, memories, done.get(page.id))
+        _keep(rt, page, memories, done.get(page.id), _state(page, said))
         if number % 20 == 0 or number == len(waiting):
             report("distill", done=number, total=len(waiting), note=f"{kinds.total()} memories")
     return DistillReport(sessions=len(waiting), memories=kinds.total(), kinds=dict(sorted(kinds.items())))
 
 
-def _keep(rt: Runtime, page: Page, memories: list[Memory], before: Page | None) -> None:
+def _keep(rt: Runtime, page: Page, memories: list[Memory], before: Page | None, state: str) -> None:
     """Store what a session taught, once, also when another process does the same at this moment."""
     content: dict[str, JsonValue] = {
         "session": page.id,
-        "fingerprint": page.content["fingerprint"],
+        "fingerprint": state,
         "memories": [memory.id for memory in memories],
     }
     try:
@@ -132,23 +135,33 @@ def specify(rt: Runtime, proposal_id: str) -> Prd:
 
 def _unknown(rt: Runtime, drafts: Sequence[PageDraft]) -> list[PageDraft]:
     """Those whose document is not stored yet: equal ids are equal documents, however an older template put them."""
-    return [draft for draft in drafts if rt.store.get(rt.principal, draft.id) is None]
+    return [draft for draft in drafts if rt.store.get(rt.principal, draft.id or "") is None]
 
 
 def window(rt: Runtime, scope: str, *, project: str = "") -> Window:
-    """Every session of a scope that may be mined, with its memories; the rest counted by reason."""
+    """The sessions of a scope that may be mined, with their memories; the rest counted by reason.
+
+    No more than the newest of them, where the settings limit the window.
+    """
+    said = last_feedback(rt, scope)
+    most, taken = rt.settings.window_sessions, 0
     sessions: list[Session] = []
     memories: list[Memory] = []
     left_out: Counter[str] = Counter()
     toolsets: dict[str, tuple[ToolSchema, ...]] = {}
-    for page in rt.store.find(rt.principal, scope=scope, kind=records.SESSION):
+    for page in rt.store.find(rt.principal, scope=scope, kind=records.SESSION, newest_first=True):
         origin = Origin(str(page.content["origin"]))
         if origin is Origin.HEADLESS and not rt.settings.include_headless:
             left_out["headless"] += 1
         elif origin is Origin.SUBAGENT and not rt.settings.include_subagents:
             left_out["subagent"] += 1
-        elif not project or page.content["project"] == project:
-            sessions.append(_read(rt, page, toolsets))
+        elif taken >= most:
+            left_out["older than the window"] += 1
+        else:
+            taken += 1
+            if not project or page.content["project"] == project:
+                sessions.append(_read(rt, page, toolsets, said))
+    sessions.reverse()
     mined = {session.page_id for session in sessions}
     for page in _current_memories(rt, scope):
         memory = records.document(page, Memory)
@@ -206,13 +219,30 @@ def _current_memories(rt: Runtime, scope: str) -> Iterator[Page]:
             yield page
 
 
-def _read(rt: Runtime, page: Page, toolsets: dict[str, tuple[ToolSchema, ...]]) -> Session:
+def last_feedback(rt: Runtime, scope: str) -> dict[str, Page]:
+    """The last word that a person said on each session."""
+    pages = rt.store.find(rt.principal, scope=scope, kind=FEEDBACK)
+    return {str(page.content["session"]): page for page in pages}
+
+
+def _state(page: Page, said: Mapping[str, Page]) -> str:
+    """What a session's memories rest on: its steps, and a person's word on it."""
+    word = said.get(page.id)
+    return str(page.content["fingerprint"]) + ("" if word is None else f"+{word.id}")
+
+
+def _read(rt: Runtime, page: Page, toolsets: dict[str, tuple[ToolSchema, ...]], said: Mapping[str, Page]) -> Session:
     toolset = str(page.content["toolset"])
     if toolset not in toolsets:
         tools = rt.store.get(rt.principal, toolset) if toolset else None
         toolsets[toolset] = () if tools is None else records.read_tools(tools)
     steps = rt.store.find(rt.principal, scope=page.scope, kind=records.STEP, session=page.id)
-    return records.read_session(page, steps, toolsets[toolset])
+    session = records.read_session(page, steps, toolsets[toolset])
+    word = said.get(page.id)
+    if word is None:
+        return session
+    status = OutcomeStatus.SUCCESS if word.content["good"] else OutcomeStatus.FAILURE
+    return replace(session, outcome=Outcome(status, "feedback"))
 
 
 def _distillation(page: Page, content: dict[str, JsonValue]) -> PageDraft:

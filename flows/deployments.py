@@ -42,6 +42,19 @@ class Deployment:
         return f"{self.name}/{self.name}"
 
 
+def every_night(settings: Settings) -> Cron | None:
+    """As the settings say."""
+    return Cron(settings.nightly, settings.timezone) if settings.nightly else None
+
+
+def every_quarter_hour(settings: Settings) -> Cron | None:
+    """Four times an hour."""
+    return Cron("*/15 * * * *", "UTC")
+
+
 DEPLOYMENTS: list[Deployment] = [
     Deployment("evolve", "instar.flows.evolve:evolve"),
+    Deployment("nightly", "instar.flows.nightly:nightly", every_night, at_once=1),
+    Deployment("review", "instar.flows.review:review"),
+    Deployment("tend-reviews", "instar.flows.tend:tend_reviews", every_quarter_hour, at_once=1),
 ]

@@ -35,3 +35,22 @@ def alone(lock: Path, home: Path, timeout: float) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def only(lock: Path) -> Iterator[bool]:
+    """Whether nobody else is inside such a block at this moment; then it is ours until the block ends.
+
+    Raises:
+        OSError: the lock file cannot be written.
+    """
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Run the main flow against the server of a home, from a process that has not imported Prefect yet."""
+"""Run a flow against the server of a home, from a process that has not imported Prefect yet."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from instar.flows.environment import adopt_environment
 from instar.flows.server import Server, run_url
 
 if TYPE_CHECKING:
+    from instar.core.night import Night
     from instar.flows.evolve import Evolved
 
 
@@ -44,6 +45,23 @@ def run_evolve(
     with _interruptible():
         result = asyncio.run(evolve(list(paths), settings.scope, dict(options)))
     return result, Place(info.address, run_url(info, result.run_id))
+
+
+def run_night(settings: Settings, options: dict[str, str | int | bool]) -> tuple[Night, Place]:
+    """Start the server if none answers, spend a night now, and say where it can be seen.
+
+    Raises:
+        FlowsError: there is no server, and none could be started.
+        NightRunning: another one runs.
+        NightFailed: it was given up; the message says why.
+    """
+    info = Server(settings.home).start()
+    adopt_environment(settings.home, info.address)
+    from instar.flows.nightly import nightly  # noqa: PLC0415 — see above
+
+    with _interruptible():
+        night = asyncio.run(nightly(options=dict(options)))
+    return night, Place(info.address, run_url(info, night.run))
 
 
 @contextmanager

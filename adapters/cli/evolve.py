@@ -49,6 +49,7 @@ Subagents = Annotated[bool, typer.Option("--include-subagents", help="Also learn
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(evolve)
+    app.command()(night)
     app.command()(ingest)
     app.command()(reflect)
     app.command()(build)
@@ -102,6 +103,25 @@ def evolve(
     return _exit_code(
         [built.verdict for built in evolved.drafts], not_built=bool(evolved.not_built) or unreadable(evolved.ingest)
     )
+
+
+def night(context: typer.Context, as_json: AsJson = False) -> int:
+    """Do now what every night does: read the sources, reflect on what is new, build, and ask for reviews.
+
+    A night that was cut off is continued. Where nothing changed since the last successful one, it says so.
+    """
+    settings = settings_of(context)
+    preflight(settings, [], sandbox=False)
+    # As above: the flow is imported once the environment is set.
+    from instar.flows.start import run_night  # noqa: PLC0415
+
+    with progress_shown(quiet=as_json):
+        spent, place = run_night(settings, flags_of(context))
+    if as_json:
+        emit_json({"server": place.server, "run": place.run, **spent.model_dump(mode="json")})
+    else:
+        render.night(console(), spent, place)
+    return 3 if spent.not_built else 0
 
 
 def ingest(context: typer.Context, paths: Sources = None, dry_run: DryRun = False, as_json: AsJson = False) -> int:

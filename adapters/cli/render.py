@@ -16,6 +16,7 @@ from instar.adapters.cli.output import program, safe, table
 from instar.core.build import Built
 from instar.core.ingest import IngestReport
 from instar.core.lineage import CODE, Lineage
+from instar.core.night import Night, NightState
 from instar.core.reviews import Review
 from instar.engine.documents import Draft, Prd, Proposal, Reflection
 from instar.prompts import render as template
@@ -56,6 +57,25 @@ def evolved(out: Console, result: Evolved, place: Place, tools: Path | None) -> 
     if not waiting:
         line(out, "No draft waits for review.")
     line(out, f"\nRun: {place.run}\nThe Prefect server at {place.server} keeps running; `{program()} down` stops it.")
+
+
+def night(out: Console, spent: Night, place: Place) -> None:
+    """What a night did, or that there was nothing to do."""
+    line(out, f"Night {spent.number}: {spent.state.value}", style="bold")
+    if spent.ingest is not None:
+        funnel(out, spent.ingest)
+    if spent.state is NightState.QUIET:
+        line(out, "Quiet: nothing is new or changed since the last successful night.")
+    else:
+        line(out, f"Reflected because of {spent.sessions} new or changed sessions: {spent.proposals} proposals")
+    for each in spent.drafts:
+        waits = (
+            f"review {each.review}" + (f" ({each.decided})" if each.decided else "") if each.review else "no review"
+        )
+        line(out, f"  {each.skill} {each.version}: gates {each.verdict}; {waits}")
+    for skill, reason in spent.not_built.items():
+        line(out, f"  Could not be evaluated: {skill}: {reason}", style="yellow")
+    line(out, f"Run: {place.run}")
 
 
 def funnel(out: Console, report: IngestReport) -> None:

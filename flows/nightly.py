@@ -1,0 +1,104 @@
+"""The night: everything that is new becomes evidence, is reflected on, and ends as tested drafts that wait."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+from prefect import flow
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.runtime import flow_run
+from prefect.settings import get_current_settings
+
+from instar.core.errors import InstarError, NightFailed, NightRunning, NotEvaluated
+from instar.core.night import Night, NightState, Outcome
+from instar.core.progress import report
+from instar.core.settings import Settings, load_settings
+from instar.engine.documents import Reflection
+from instar.engine.errors import EngineError
+from instar.flows.exclusive import only
+from instar.memstore import MemstoreError
+from instar.sandbox.errors import SandboxError
+from instar.skills.errors import SkillsError
+from instar.tasks.night import ask_retirement, begin, close, look, patient, read_sources
+from instar.tasks.verbs import Options, build, distill, reflect, specify
+
+FAILURES = (InstarError, MemstoreError, EngineError, SandboxError, SkillsError, OSError)
+"""What ends a night with a reason; anything else is a defect, leaves it open, and it is tried again."""
+
+
+def night_name() -> str:
+    """How the run is called: by the day on which it was due."""
+    due = flow_run.scheduled_start_time or datetime.now(UTC)
+    return f"night of {due:%Y-%m-%d %H:%M}"
+
+
+@flow(name="nightly", flow_run_name=night_name, persist_result=False)
+async def nightly(at: datetime | None = None, options: Options | None = None) -> Night:
+    """Read the sources, reflect on what changed since the last successful night, build, and ask for reviews.
+
+    There is one night at a time. One that was cut off is continued. Every stage leaves what is there already as it
+    is, so that whatever is repeated changes nothing. `at` is taken for the present moment.
+    """
+    flags: Options = options or {}
+    settings = load_settings(os.environ, flags)
+    with only(settings.home / "night.lock") as first:
+        if not first:
+            raise NightRunning("Another night of this home runs", "`instar status` shows it")
+        night = patient(begin, settings.retry_seconds)(str(flow_run.id or ""), at or datetime.now(UTC), flags)
+        try:
+            result = await _spend(night, settings, flags)
+        except FAILURES as error:
+            failed = night.model_copy(update={"state": NightState.FAILED, "reason": one_line(error)})
+            _finish(failed, at, settings, flags)
+            raise NightFailed(f"Night {night.number} failed: {one_line(error)}", "It is made up for") from error
+        return _finish(result, at, settings, flags)
+
+
+async def _spend(night: Night, settings: Settings, options: Options) -> Night:
+    """Everything between opening a night and closing it."""
+    pauses = settings.retry_seconds
+    progress = await create_progress_artifact(0.0, key="night-progress", description=f"Night {night.number}")  # type: ignore[misc]
+    report("night", done=1, total=5, note="reading the sources")
+    night = look(night, patient(read_sources, pauses)(options), options)
+    if not night.sessions:
+        await update_progress_artifact(progress, 100.0)  # type: ignore[misc]
+        return night.model_copy(update={"state": NightState.QUIET})
+    await update_progress_artifact(progress, 20.0)  # type: ignore[misc]
+    patient(distill, pauses)(options)
+    await update_progress_artifact(progress, 40.0)  # type: ignore[misc]
+    reflection = patient(reflect, pauses)(options)
+    await update_progress_artifact(progress, 60.0)  # type: ignore[misc]
+    night = night.model_copy(update={"reflection": reflection.id, "proposals": len(reflection.proposals)})
+    night = _build(night, reflection, settings, options)
+    await update_progress_artifact(progress, 100.0)  # type: ignore[misc]
+    return night.model_copy(update={"state": NightState.DONE})
+
+
+def _build(night: Night, reflection: Reflection, settings: Settings, options: Options) -> Night:
+    """A tested draft for each proposal, and a question for each skill that may go."""
+    pauses = settings.retry_seconds
+    drafts: list[Outcome] = []
+    retirements: list[str] = []
+    not_built: dict[str, str] = {}
+    for proposal in reflection.proposals:
+        if proposal.plan is None:
+            if review := ask_retirement(proposal.id, proposal.skill, options):
+                retirements.append(review)
+            continue
+        try:
+            prd = patient(specify, pauses)(proposal.id, proposal.skill, options)
+            drafts.append(Outcome.of(patient(build, pauses)(prd.id, prd.skill, options), prd.id))
+        except NotEvaluated as error:
+            not_built[proposal.skill] = one_line(error)
+    return night.model_copy(update={"drafts": drafts, "retirements": retirements, "not_built": not_built})
+
+
+def _finish(night: Night, at: datetime | None, settings: Settings, options: Options) -> Night:
+    server = get_current_settings().ui_url or ""
+    return patient(close, settings.retry_seconds)(night, at or datetime.now(UTC), server, options)
+
+
+def one_line(error: Exception) -> str:
+    """An error as one clear line."""
+    return " ".join((str(error) or type(error).__name__).split())[:1_000]

@@ -1,0 +1,89 @@
+"""The tasks of a night, beside the verbs that it shares with every other flow.
+
+What a night needs may be unavailable for a while: the store, the sandbox, an engine. Such a task is tried again with
+growing pauses; anything else fails at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar
+
+from prefect import Task, task
+from prefect.client.schemas.objects import State, TaskRun
+
+from instar.core import night as nights
+from instar.core.errors import NotFound, PartMissing
+from instar.core.ingest import IngestReport
+from instar.core.night import Night
+from instar.core.opening import open_retirement
+from instar.core.sources import ingest_sources
+from instar.memstore import StoreUnavailable
+from instar.prompts import render
+from instar.sandbox.errors import SandboxError
+from instar.skills.errors import NotPublished
+from instar.tasks.artifacts import publish_artifact
+from instar.tasks.verbs import Options, opened
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+UNAVAILABLE = (PartMissing, SandboxError, StoreUnavailable)
+"""What may be over in a minute."""
+
+
+def unavailable(tried: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
+    """Whether a failure is worth another attempt."""
+    return isinstance(state.data, UNAVAILABLE) or isinstance(getattr(state.data, "result", None), UNAVAILABLE)
+
+
+def patient(tried: Task[P, R], pauses: Sequence[float]) -> Task[P, R]:
+    """The task, tried again after each of these pauses (in seconds) while a part is unavailable."""
+    return tried.with_options(retries=len(pauses), retry_delay_seconds=list(pauses), retry_condition_fn=unavailable)
+
+
+@task(task_run_name="begin", persist_result=False)
+def begin(run: str, at: datetime, options: Options) -> Night:
+    """Continue the night that was cut off, or begin the next one; a missing sandbox is found now, not in an hour."""
+    with opened(options) as rt:
+        night = nights.open_night(rt, run=run, now=at)
+        rt.sandbox.probe()
+        return night
+
+
+@task(task_run_name="read the sources", persist_result=False)
+def read_sources(options: Options) -> IngestReport:
+    """Read what is new in the configured sources."""
+    with opened(options) as rt:
+        return ingest_sources(rt)
+
+
+@task(task_run_name="look what is new", persist_result=False)
+def look(night: Night, ingested: IngestReport, options: Options) -> Night:
+    """Determine the window of a night."""
+    with opened(options) as rt:
+        changed, through = nights.window_of(rt, night)
+        update = {"through": through, "sessions": len(changed), "ingest": ingested}
+        return nights.keep_night(rt, night.model_copy(update=update))
+
+
+@task(task_run_name="ask whether {skill} should go", persist_result=False)
+def ask_retirement(proposal_id: str, skill: str, options: Options) -> str:
+    """Open the review of a proposal to retire; returns it, or nothing where there is nothing left to decide."""
+    with opened(options) as rt:
+        try:
+            review, decided = open_retirement(rt, proposal_id)
+        except (NotFound, NotPublished):
+            return ""
+        return "" if decided else review
+
+
+@task(task_run_name="close", persist_result=False)
+def close(night: Night, at: datetime, server: str, options: Options) -> Night:
+    """Write the report of a night and settle its window."""
+    text = render("night.md.j2", night=night, server=server)
+    with opened(options) as rt:
+        closed = nights.close_night(rt, night, now=at, text=text)
+    publish_artifact("night", render("night.md.j2", night=closed, server=server), f"Night {closed.number}")
+    return closed
