@@ -43,19 +43,24 @@ class Door:
     def append(self, page_id: str, draft: PageDraft, *, generated: bool) -> Entry:
         """An entry that makes a page."""
         try:
-            names = (page_id, draft.kind, *filter(None, (draft.parent, draft.session)))
-            source, references = draft.provenance.source, draft.provenance.references
-            spotless = self._spotless(draft.content, *names, draft.text, source, *draft.tags, *references)
-            self._check_names(spotless, page_id, draft.kind, draft.parent, draft.session)
+            origin = draft.provenance
+            names = {"id": page_id, "kind": draft.kind}
+            if draft.parent is not None:
+                names["parent"] = draft.parent
+            if draft.session is not None:
+                names["session"] = draft.session
+            spotless = self._spotless(
+                draft.content, *names.values(), draft.text, origin.source, *draft.tags, *origin.references
+            )
+            self._check_names(spotless, names)
             content, content_json = self._content(spotless, page_id, draft.content)
             text = self._text(spotless, page_id, draft.text)
             self._check_size(content_json, text)
             _check_times(draft.created_at, draft.expires_at)
             _check_importance(draft.importance)
-            tags = self._tags(spotless, page_id, draft.tags)
-            provenance = self._provenance(spotless, page_id, draft.provenance)
-            if (text, tags, provenance) != (draft.text, draft.tags, draft.provenance):
-                draft = replace(draft, text=text, tags=tags, provenance=provenance)
+            if text is not draft.text or draft.tags or origin.source or origin.references:
+                tags = self._tags(spotless, page_id, draft.tags)
+                draft = replace(draft, text=text, tags=tags, provenance=self._provenance(spotless, page_id, origin))
             forms = self.representer.represent(subject_of(page_id, 1, self.scope, draft, content), content_json)
         except _Unfit as unfit:
             return self._rejected(page_id, Op.APPEND, unfit)
@@ -75,7 +80,7 @@ class Door:
         """An entry that changes a page."""
         try:
             spotless = self._spotless(content, page_id, text or "", *(change.tags or ()), *change.references)
-            self._check_names(spotless, page_id, "page", None, None)
+            self._check_names(spotless, {"id": page_id})
             fields, content_json = self._content(spotless, page_id, content)
             clean = None if text is None else self._text(spotless, page_id, text)
             self._check_size(content_json, clean or "")
@@ -84,8 +89,7 @@ class Door:
                 _check_importance(change.importance)
             tags = None if change.tags is None else self._tags(spotless, page_id, change.tags)
             references = self._provenance(spotless, page_id, Provenance("", change.references)).references
-            if (tags, references) != (change.tags, change.references):
-                change = replace(change, tags=tags, references=references)
+            change = replace(change, tags=tags, references=references)
         except _Unfit as unfit:
             return self._rejected(page_id, op, unfit)
         return Entry(op, page_id, fields, content_json, clean, base=base, change=change, drop=frozenset(drop))
@@ -101,10 +105,8 @@ class Door:
         shown = self.redactor.redact(str(page_id)[:_SHOWN]).text
         return Entry(op, shown, problem=Rejection(shown, op, unfit.code, unfit.detail))
 
-    def _check_names(self, spotless: bool, page_id: str, kind: str, parent: str | None, session: str | None) -> None:
-        for what, name in (("id", page_id), ("kind", kind), ("parent", parent), ("session", session)):
-            if name is None and what in ("parent", "session"):
-                continue
+    def _check_names(self, spotless: bool, names: Mapping[str, str]) -> None:
+        for what, name in names.items():
             if not isinstance(name, str) or not (_KIND if what == "kind" else _ID).match(name):
                 raise _Unfit(ReasonCode.SCHEMA, f"not a well-formed {what}")
             if not spotless and (found := self.redactor.redact(name).findings):
@@ -118,7 +120,7 @@ class Door:
             if not spotless:
                 content, found = redact_fields(self.redactor, content, f"{page_id}.content")
             text = canonical(content)
-            text.encode()
+            _size(text)  # half a character cannot be encoded
             # What is read back is what JSON says, not what the caller happened to pass.
             fields: dict[str, JsonValue] = json.loads(text)
         except RecursionError as error:
@@ -134,7 +136,7 @@ class Door:
         if not text:
             return text
         try:
-            text.encode()
+            _size(text)
         except UnicodeEncodeError as error:
             raise _Unfit(ReasonCode.SCHEMA, f"the text holds half a character at {error.start}") from error
         if spotless:
@@ -144,7 +146,7 @@ class Door:
         return redacted.text
 
     def _check_size(self, content_json: str, text: str) -> None:
-        size = len(content_json.encode()) + len(text.encode())
+        size = _size(content_json) + _size(text)
         if size > self.limits.page_bytes:
             raise _Unfit(ReasonCode.TOO_LARGE, f"{size} bytes, the limit is {self.limits.page_bytes}")
 
@@ -176,6 +178,11 @@ def subject_of(page_id: str, version: int, scope: str, draft: PageDraft, content
     """What the representations of a draft are made of."""
     created = draft.created_at.isoformat(timespec="seconds") if draft.created_at else ""
     return Subject(page_id, version, draft.kind, draft.type, scope, draft.state, content, draft.text, created)
+
+
+def _size(text: str) -> int:
+    """UTF-8 bytes of a text."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _check_times(*times: datetime | None) -> None:

@@ -174,7 +174,7 @@ class _Transaction(SqlTransaction):
         return super()._run(statement, given)
 
     def _send(self, *, commit: bool) -> None:
-        connection = self._driver
+        connection = self.driver
         waiting, self._waiting = _together(self._waiting), []
         with connection.pipeline(), connection.cursor() as cursor:
             for sql, rows in waiting:

@@ -71,9 +71,10 @@ class SqlTransaction:
     """A connection inside a transaction, seen as pages and logs. `next_seqs` reserves sequence numbers."""
 
     def __init__(self, connection: Connection, next_seqs: Callable[[Any, int], Sequence[int]]) -> None:
-        self._connection = connection
+        self.connection = connection
+        self.driver: Any = connection.connection.driver_connection
+        """The connection of the driver, for statements that are ready as text."""
         self._dialect = connection.dialect
-        self._driver: Any = connection.connection.driver_connection
         self._next_seqs = next_seqs
 
     # Reading
@@ -172,7 +173,7 @@ class SqlTransaction:
                 new[page.id] = page
             else:
                 later.append(page)
-        seqs = dict(zip(new, self._next_seqs(self._driver, len(new)), strict=True)) if new else {}
+        seqs = dict(zip(new, self._next_seqs(self.driver, len(new)), strict=True)) if new else {}
         if new:
             self._insert("pages", [head_values(page, seqs[page.id]) for page in new.values()])
         for page in later:
@@ -278,16 +279,16 @@ class SqlTransaction:
 
     def _add(self, sql: str, rows: Sequence[Any]) -> None:
         """Insert rows, given as the driver takes them."""
-        self._driver.executemany(sql, rows)
+        self.driver.executemany(sql, rows)
 
     def _ask(self, sql: str, given: Sequence[Any]) -> Any:
         """Run one statement, given as the driver takes it; returns the driver's cursor."""
-        return self._driver.execute(sql, given)
+        return self.driver.execute(sql, given)
 
     def _run(
         self, statement: Executable, given: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None
     ) -> CursorResult[Any]:
-        return self._connection.execute(statement, given)
+        return self.connection.execute(statement, given)
 
     def _all(self, statement: Select[Any], given: dict[str, Any] | None = None) -> Sequence[Row[Any]]:
         return self._run(statement, given).all()

@@ -52,7 +52,7 @@ class SqliteBackend:
     def __init__(self, path: Path, *, busy_timeout: float = 30.0) -> None:
         self._path, self._timeout = path, busy_timeout
         self._turn = threading.Lock()
-        self._writing: tuple[Connection, sqlite3.Connection] | None = None
+        self._writing: SqlTransaction | None = None
         self._prepare()
         self._engine = self._make_engine()
         try:
@@ -74,21 +74,24 @@ class SqliteBackend:
     def write(self) -> Iterator[SqlTransaction]:
         """A transaction that holds the write lock from its first moment."""
         # Threads of one process take turns here, in order: SQLite's own waiting is a sleep that can starve one.
-        with self._turn, self._translated():
-            connection, driver = self._writer()
-            driver.execute("BEGIN IMMEDIATE")
+        with self._turn:
             try:
-                yield SqlTransaction(connection, _next_seqs)
-                driver.execute("COMMIT")
-            finally:
-                if driver.in_transaction:
-                    driver.execute("ROLLBACK")
+                transaction = self._writer()
+                transaction.driver.execute("BEGIN IMMEDIATE")
+                try:
+                    yield transaction
+                    transaction.driver.execute("COMMIT")
+                finally:
+                    if transaction.driver.in_transaction:
+                        transaction.driver.execute("ROLLBACK")
+            except (DBAPIError, sqlite3.Error) as error:
+                raise self._named(error) from error
 
-    def _writer(self) -> tuple[Connection, sqlite3.Connection]:
+    def _writer(self) -> SqlTransaction:
         """The one connection that writes. It is kept: to fetch one from the pool takes as long as the writing."""
         if self._writing is None:
             connection = self._engine.connect().execution_options(**{_BEGIN: ""})
-            self._writing = connection, _driver(connection)
+            self._writing = SqlTransaction(connection, _next_seqs)
         return self._writing
 
     @contextmanager
@@ -113,7 +116,7 @@ class SqliteBackend:
         """Close the connections of this process; the last one folds the write-ahead log into the file."""
         with self._turn:
             if self._writing is not None:
-                self._writing[0].close()
+                self._writing.connection.close()
                 self._writing = None
         self._engine.dispose()
 
@@ -166,22 +169,13 @@ class SqliteBackend:
         """The failures of the driver, by the names of this package."""
         try:
             yield
-        except DBAPIError as error:
-            raise _named(str(self._path), error.orig) from error
-        except sqlite3.Error as error:
-            raise _named(str(self._path), error) from error
+        except (DBAPIError, sqlite3.Error) as error:
+            raise self._named(error) from error
 
-
-def _driver(connection: Connection) -> sqlite3.Connection:
-    driver = connection.connection.driver_connection
-    if not isinstance(driver, sqlite3.Connection):
-        raise TypeError(type(driver))
-    return driver
-
-
-def _named(location: str, error: BaseException | None) -> StoreUnavailable:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return _BY_CODE.get(code, StoreFailed)(location, str(error))
+    def _named(self, error: DBAPIError | sqlite3.Error) -> StoreUnavailable:
+        found = error.orig if isinstance(error, DBAPIError) else error
+        code = getattr(found, "sqlite_errorcode", 0) & 0xFF
+        return _BY_CODE.get(code, StoreFailed)(str(self._path), str(found))
 
 
 def _on_begin(connection: Connection) -> None:

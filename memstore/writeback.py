@@ -146,19 +146,20 @@ def commit(
         tx.log(rejection_lines(request, now, outcome))
         return outcome.rejections
     receipt = _receipt(request, outcome)
-    record = BatchRecord(request.batch, scope, key or "", digest, by.name, now, receipt.committed, receipt.unchanged)
+    record = None
+    if key is not None:
+        record = BatchRecord(request.batch, scope, key, digest, by.name, now, receipt.committed, receipt.unchanged)
     tx.put(outcome.pages, request.batch)
     tx.log(_committed(request, now, outcome), record)
     return receipt
 
 
 def _receipt(request: Request, outcome: Outcome) -> Receipt:
-    committed: dict[str, int] = {}
-    changed = {page.id for page in outcome.pages}
-    for _, page in outcome.results:
-        if page is not None:
-            committed[page.id] = page.version
-    unchanged = tuple(page_id for page_id in committed if page_id not in changed)
+    committed = {page.id: page.version for _, page in outcome.results if page is not None}
+    unchanged: tuple[str, ...] = ()
+    if outcome.unchanged:
+        changed = {page.id for page in outcome.pages}
+        unchanged = tuple(page_id for page_id in committed if page_id not in changed)
     return Receipt(request.batch, committed, unchanged, findings=request.findings)
 
 

@@ -65,7 +65,7 @@ def test_a_path_with_signs_that_mean_something_in_addresses_is_only_a_path(tmp_p
 
 def test_commits_are_synchronous_and_foreign_keys_are_on(path: Path) -> None:
     with open_store(f"sqlite:///{path}") as store, store._backend.read() as view:
-        pragma = view._connection.exec_driver_sql  # type: ignore[attr-defined]
+        pragma = view.connection.exec_driver_sql  # type: ignore[attr-defined]
         assert pragma("PRAGMA synchronous").scalar() == 2
         assert pragma("PRAGMA foreign_keys").scalar() == 1
         assert pragma("PRAGMA journal_mode").scalar() == "wal"
