@@ -1,0 +1,158 @@
+"""From texts to vectors, behind one callable. An embedder is named so that vectors of two never mix."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from instar.memstore.errors import InvalidRequest
+from instar.memstore.recall.errors import EmbedderFailed
+from instar.memstore.recall.index import Matrix
+
+_SECONDS = 60
+_AT_ONCE = 128
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors."""
+
+    @property
+    def name(self) -> str:
+        """What the vectors are called by; another name means other vectors."""
+        ...
+
+    @property
+    def cheap(self) -> bool:
+        """Whether computing a vector costs no more than looking it up, so that a cache would not pay."""
+        ...
+
+    def __call__(self, texts: Sequence[str]) -> Matrix:
+        """One row for each text, of length 1; a text without any known word gives a row of zeros.
+
+        Raises:
+            EmbedderFailed: there are no vectors to be had.
+        """
+        ...
+
+
+class WordLlama:
+    """Static word vectors that come with the wheel of that name: 256 dimensions, offline, one core, no model run."""
+
+    name = "wordllama-256"
+    cheap = True
+
+    def __call__(self, texts: Sequence[str]) -> Matrix:
+        """Mean of the vectors of the word pieces."""
+        if not texts:
+            return np.zeros((0, 256), np.float32)
+        # A blank text would be divided by its length; a full stop is harmless and taken out again.
+        given = [text if text.strip() else "." for text in texts]
+        found = unit(np.asarray(_wordllama()(given), np.float32))
+        found[[not text.strip() for text in texts]] = 0.0
+        return found
+
+
+@cache
+def _wordllama() -> Callable[[list[str]], Matrix]:
+    import wordllama  # noqa: PLC0415  (loading the weights is not free: only who embeds pays for it)
+
+    try:
+        model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+    except (OSError, ValueError) as error:
+        raise EmbedderFailed(WordLlama.name, f"the weights do not load: {error}") from error
+    return lambda texts: np.asarray(model.embed(texts, norm=False), np.float32)
+
+
+class Endpoint:
+    """An OpenAI-compatible `POST {base}/embeddings`."""
+
+    cheap = False
+
+    def __init__(self, base: str, model: str, *, key: str = "") -> None:
+        if not base.startswith(("http://", "https://")) or not model:
+            raise InvalidRequest("an embedding endpoint is given as MODEL@http://HOST/v1")
+        self._base, self._model, self._key = base.rstrip("/"), model, key
+        self.name = f"{model}@{self._base}"
+
+    def __call__(self, texts: Sequence[str]) -> Matrix:
+        """As the endpoint answers, brought to length 1."""
+        parts = [self._ask(texts[at : at + _AT_ONCE]) for at in range(0, len(texts), _AT_ONCE)]
+        try:
+            return unit(np.concatenate(parts)) if parts else np.zeros((0, 1), np.float32)
+        except ValueError as error:
+            raise EmbedderFailed(self.name, "vectors of different lengths") from error
+
+    def _ask(self, texts: Sequence[str]) -> Matrix:
+        body = json.dumps({"model": self._model, "input": [text or " " for text in texts]}).encode()
+        headers = {"Content-Type": "application/json"} | (
+            {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        )
+        request = urllib.request.Request(f"{self._base}/embeddings", body, headers)  # noqa: S310  (checked above)
+        try:
+            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+                data = json.load(answer)["data"]
+            found = np.asarray([row["embedding"] for row in sorted(data, key=lambda row: row["index"])], np.float32)
+        except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError) as error:
+            raise EmbedderFailed(self.name, f"{type(error).__name__}: {error}"[:300]) from error
+        if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
+            raise EmbedderFailed(self.name, f"{len(texts)} texts got an answer of shape {found.shape}")
+        return found
+
+
+class SentenceTransformers:
+    """A model of the `sentence-transformers` package, where that is installed. Nothing is fetched."""
+
+    cheap = False
+
+    def __init__(self, model: str) -> None:
+        self.name = f"sentence-transformers:{model}"
+        try:
+            from sentence_transformers import SentenceTransformer  # type: ignore[import-not-found]  # noqa: PLC0415
+
+            self._model = SentenceTransformer(model, local_files_only=True)
+        except ImportError as error:
+            raise EmbedderFailed(self.name, "the package sentence-transformers is not installed") from error
+        except (OSError, ValueError) as error:
+            raise EmbedderFailed(self.name, f"the model is not on this machine: {error}"[:300]) from error
+
+    def __call__(self, texts: Sequence[str]) -> Matrix:
+        """As the model says."""
+        return unit(np.asarray(self._model.encode(list(texts)), np.float32))
+
+
+def embedder_of(name: str, environment: Mapping[str, str] | None = None) -> Embedder:
+    """The embedder of a setting: `wordllama`, `MODEL@http://HOST/v1`, or `sentence-transformers:MODEL`.
+
+    The key of an endpoint is read from `INSTAR_EMBEDDER_KEY`, never from a file.
+
+    Raises:
+        InvalidRequest: the name has no meaning.
+        EmbedderFailed: what it needs is missing.
+    """
+    given = os.environ if environment is None else environment
+    if name in ("wordllama", WordLlama.name):
+        return WordLlama()
+    if name.startswith("sentence-transformers:"):
+        return SentenceTransformers(name.partition(":")[2])
+    model, at, base = name.rpartition("@")
+    if at:
+        return Endpoint(base, model, key=given.get("INSTAR_EMBEDDER_KEY", ""))
+    raise InvalidRequest(
+        f"unknown embedder {name[:80]!r}: give wordllama, MODEL@http://HOST/v1, or sentence-transformers:MODEL"
+    )
+
+
+def unit(matrix: Matrix) -> Matrix:
+    """The rows at length 1; rows of zeros, or of what is no number, become zeros."""
+    clean = np.nan_to_num(matrix, nan=0.0, posinf=0.0, neginf=0.0)
+    length = np.linalg.norm(clean, axis=1, keepdims=True)
+    scaled: Matrix = np.divide(clean, length, out=np.zeros_like(clean), where=length > 0)
+    return scaled

@@ -1,0 +1,49 @@
+"""Every way in which recall says no. A failure of an index never looks like an empty answer.
+
+MemstoreError
+└── RecallError
+    ├── IndexHeld          another process owns the index
+    ├── IndexFailed        the index cannot be read or written; it is derived and can be rebuilt
+    └── EmbedderFailed     texts could not be turned into vectors
+"""
+
+from __future__ import annotations
+
+from instar.memstore.errors import MemstoreError
+
+
+class RecallError(MemstoreError):
+    """Base of what recall raises on purpose."""
+
+
+class IndexHeld(RecallError):
+    """Another process owns the vector index; only one may open it."""
+
+    def __init__(self, folder: str, owner: str) -> None:
+        self.folder, self.owner = folder, owner
+        super().__init__(folder, owner)
+
+    def __str__(self) -> str:
+        return f"{self.folder}: in use by {self.owner or 'another process'}; wait for it, or use its server"
+
+
+class IndexFailed(RecallError):
+    """The index cannot be read or written. Nothing of the store is lost with it."""
+
+    def __init__(self, location: str, reason: str) -> None:
+        self.location, self.reason = location, reason
+        super().__init__(location, reason)
+
+    def __str__(self) -> str:
+        return f"{self.location}: {self.reason}; `instar reindex` builds it anew from the store"
+
+
+class EmbedderFailed(RecallError):
+    """The embedder gave no vectors, or not those that it promised."""
+
+    def __init__(self, embedder: str, reason: str) -> None:
+        self.embedder, self.reason = embedder, reason
+        super().__init__(embedder, reason)
+
+    def __str__(self) -> str:
+        return f"embedder {self.embedder!r}: {self.reason}; check the setting `embedder`"

@@ -1,0 +1,147 @@
+"""Brings the index up to date from the outbox of the store, batch by batch. A crash repeats a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from instar.memstore.backend import OutboxRow
+from instar.memstore.maintenance import is_erased
+from instar.memstore.pages import Page
+from instar.memstore.recall.documents import Doc, doc_of, micros, root_of
+from instar.memstore.recall.embedders import Embedder
+from instar.memstore.recall.errors import EmbedderFailed
+from instar.memstore.recall.index import Matrix, TextCache, VectorKeeper, Vectors, WordIndex
+from instar.memstore.store import Store
+
+BATCH = 1_000
+DETAILS = frozenset({"step", "message", "tool-call"})
+"""Kinds of the single steps of a session, which leave the index after some time."""
+DETAILS_BEFORE = "details-before"
+_FIRST = "first-change"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Vectors of one embedder, and where they are."""
+
+    embedder: Embedder
+    vectors: VectorKeeper
+    cache: TextCache
+
+    def embed(self, docs: Sequence[Doc]) -> Matrix:
+        """The vectors of documents, computed once for each text where that costs something."""
+        if self.embedder.cheap:
+            return self.embedder([doc.text for doc in docs])
+        known = self.cache.known(self.embedder.name, [doc.digest for doc in docs])
+        missing = {doc.digest: doc.text for doc in docs if doc.digest not in known}
+        if missing:
+            computed = self.embedder(list(missing.values()))
+            if len(computed) != len(missing):
+                raise EmbedderFailed(self.embedder.name, f"{len(missing)} texts, {len(computed)} vectors")
+            self.cache.learn(self.embedder.name, list(missing), computed)
+            known |= dict(zip(missing, computed, strict=True))
+        return np.stack([known[doc.digest] for doc in docs])
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    docs: list[Doc]
+    gone: list[tuple[int, str]]
+    through: int
+    erased: bool
+
+
+class Feed:
+    """Reads the changes of a store in their order."""
+
+    def __init__(self, store: Store, words: WordIndex) -> None:
+        self._store, self._words = store, words
+
+    def belongs(self) -> bool:
+        """Whether the index was made from this store, as far as the first and the last change tell."""
+        settings, through = self._words.settings(), self._words.through()
+        with self._store.snapshot() as view:
+            first = view.outbox(0, 1)
+            last = view.outbox(through - 1, 1) if through else []
+        if not through:
+            return True
+        return bool(first and last) and last[0].seq == through and settings.get(_FIRST) == _mark(first[0])
+
+    def lag(self, cursor: int, *, most: int) -> int:
+        """How many changes come after this one; not counted beyond `most`."""
+        with self._store.snapshot() as view:
+            return len(view.outbox(cursor, most))
+
+    def step(self, sides: Sequence[Side], *, words: bool = True) -> bool:
+        """Bring in one batch of whatever is furthest behind; False when nothing is behind.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+            IndexFailed, IndexHeld: a part of the index cannot be written.
+            EmbedderFailed: there are no vectors to be had.
+        """
+        behind = [side.vectors.through() for side in sides]
+        through = self._words.through()
+        start = min([*behind, *([through] if words else [])])
+        batch = self._read(start)
+        if batch is None:
+            return False
+        for side, at in zip(sides, behind, strict=True):
+            if at == start:
+                _apply(side, batch)
+        if words and through == start:
+            self._words.apply(batch.docs, [seq for seq, _ in batch.gone], batch.through)
+            if batch.erased:
+                self._words.purge()
+        return True
+
+    def _read(self, since: int) -> _Batch | None:
+        settings = self._words.settings()
+        cut = int(settings.get(DETAILS_BEFORE, "0"))
+        with self._store.snapshot() as view:
+            rows = view.outbox(since, BATCH)
+            if not rows:
+                return None
+            if _FIRST not in settings:
+                self._words.remember(_FIRST, _mark(view.outbox(0, 1)[0]))
+            pages = view.heads(list(dict.fromkeys(row.page_id for row in rows)))
+        docs, gone = [], []
+        for page in pages.values():
+            if page.hidden or retired(page, cut):
+                gone.append((page.seq, root_of(page.scope)))
+            else:
+                docs.append(doc_of(page))
+        return _Batch(docs, gone, rows[-1].seq, any(is_erased(page) for page in pages.values()))
+
+
+def _apply(side: Side, batch: _Batch) -> None:
+    spoken = [doc for doc in batch.docs if doc.text.strip()]
+    matrix = side.embed(spoken) if spoken else np.empty((0, 0), np.float32)
+    by_root: dict[str, list[int]] = {}
+    for place, doc in enumerate(spoken):
+        if matrix[place].any():
+            by_root.setdefault(root_of(doc.scope), []).append(place)
+    put = {spoken[place].seq for places in by_root.values() for place in places}
+    for root, places in by_root.items():
+        seqs = np.array([spoken[place].seq for place in places], np.int64)
+        side.vectors.put(root, Vectors(seqs, matrix[places]))
+    leaving: dict[str, list[int]] = {}
+    for seq, root in (*batch.gone, *((doc.seq, root_of(doc.scope)) for doc in batch.docs if doc.seq not in put)):
+        leaving.setdefault(root, []).append(seq)
+    for root, gone in leaving.items():
+        side.vectors.take(root, gone)
+    if batch.erased:
+        side.cache.forget()
+    side.vectors.advance(batch.through)
+
+
+def retired(page: Page, cut: int) -> bool:
+    """Whether a page is a detail from before this time, in microseconds."""
+    return page.kind in DETAILS and micros(page.created_at) < cut
+
+
+def _mark(row: OutboxRow) -> str:
+    return f"{row.seq} {row.page_id}"

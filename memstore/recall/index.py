@@ -1,0 +1,169 @@
+"""The seams of the index: one for words, one for vectors. Both are derived from the store and can be built anew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instar.memstore.recall.documents import Doc
+
+Seqs = NDArray[np.int64]
+Matrix = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The pages that may come up at all, as far as an index can tell. The store is asked again at the end."""
+
+    scope: str
+    marks: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    now: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A document as it is kept."""
+
+    seq: int
+    id: str
+    session: int
+    length: int
+    counts: Mapping[str, int]
+
+
+class Postings(Protocol):
+    """Which documents hold which terms."""
+
+    def holding(self, wanted: Wanted, terms: Sequence[str], limit: int) -> Seqs:
+        """Documents that hold all of these terms, the newest first, at most so many; without terms, all wanted."""
+        ...
+
+    def rows(self, seqs: Collection[int], wanted: Wanted) -> list[Row]:
+        """Those of these documents that are wanted, in any order."""
+        ...
+
+    def beside(self, rows: Sequence[Row]) -> Mapping[int, tuple[int, int]]:
+        """For each row the documents before and after it in its session; 0 where there is none."""
+        ...
+
+    def names(self, seqs: Collection[int]) -> dict[int, str]:
+        """The page ids of those documents that there are."""
+        ...
+
+    def totals(self, scope: str) -> tuple[int, int]:
+        """How many documents there are in and below a scope, and how many terms in them."""
+        ...
+
+
+class WordIndex(Postings, Protocol):
+    """The index of words, with its writer's side. Each call is atomic, and visible to all processes after it."""
+
+    def through(self) -> int:
+        """The last change of the outbox that is in the index."""
+        ...
+
+    def apply(self, docs: Sequence[Doc], gone: Collection[int], through: int) -> None:
+        """Put documents in place of their earlier versions, take out those that are gone, and remember how far."""
+        ...
+
+    def roots(self) -> list[str]:
+        """The scope roots that there are."""
+        ...
+
+    def settings(self) -> dict[str, str]:
+        """What was remembered beside the documents."""
+        ...
+
+    def remember(self, name: str, value: str) -> None:
+        """Remember something beside the documents."""
+        ...
+
+    def clear(self) -> None:
+        """Forget everything."""
+        ...
+
+    def purge(self) -> None:
+        """Leave no trace of what was taken out."""
+        ...
+
+    def close(self) -> None:
+        """Give back files and connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Unit vectors, one row for each document."""
+
+    seqs: Seqs
+    matrix: Matrix
+
+
+class VectorIndex(Protocol):
+    """Vectors of documents, one collection for each scope root. Each call is idempotent."""
+
+    def put(self, root: str, vectors: Vectors) -> None:
+        """Add vectors, or replace those of the same documents."""
+        ...
+
+    def take(self, root: str, seqs: Collection[int]) -> None:
+        """Take out the vectors of documents; those that have none are passed over."""
+        ...
+
+    def nearest(self, root: str, vector: Matrix, limit: int) -> Seqs:
+        """Documents of a root by cosine similarity, approximately, the most similar first."""
+        ...
+
+    def of(self, root: str, seqs: Collection[int]) -> Vectors:
+        """The vectors of those documents that have one."""
+        ...
+
+    def count(self) -> int:
+        """How many vectors there are in all collections."""
+        ...
+
+
+class VectorKeeper(VectorIndex, Protocol):
+    """A vector index with its writer's side."""
+
+    def through(self) -> int:
+        """The last change of the outbox that is in the index; 0 for none, or where the index was lost."""
+        ...
+
+    def advance(self, through: int) -> None:
+        """Remember how far it has come."""
+        ...
+
+    def repair(self) -> int:
+        """Make good what can be made good without the store; returns how many collections that took."""
+        ...
+
+    def clear(self) -> None:
+        """Forget everything of this embedder."""
+        ...
+
+    def close(self) -> None:
+        """Give back files and connections."""
+        ...
+
+
+class TextCache(Protocol):
+    """Vectors of texts by the SHA-256 of the text, so that none is paid for twice."""
+
+    def known(self, embedder: str, digests: Sequence[str]) -> dict[str, Matrix]:
+        """Those that were computed before."""
+        ...
+
+    def learn(self, embedder: str, digests: Sequence[str], matrix: Matrix) -> None:
+        """Keep them."""
+        ...
+
+    def forget(self) -> None:
+        """Forget all of them: a text was erased, and its vector says something about it."""
+        ...

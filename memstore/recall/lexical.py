@@ -1,0 +1,119 @@
+"""Ranking by words: Okapi BM25 (Robertson and Zaragoza, 2009) over a pool that is found by the rarest terms.
+
+A term that most documents hold says little and has the longest postings. So the postings are read from the newest on
+and no further than `DEEPEST`; a term that goes on beyond that finds candidates only when nothing rarer does, and
+still counts for what the rarer ones found. What stands beside a good match in its session is evidence too: a fact is
+often given in one turn and named in the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from instar.memstore.recall.index import Postings, Row, Seqs, Wanted
+
+K1, B = 0.9, 0.4
+"""Saturation and length normalisation; these values do well on short passages (Lin et al., Anserini, 2017)."""
+BEFORE, AFTER = 0.2, 0.1
+"""Shares of the score of the page before and after that a page earns."""
+DEEPEST = 4_000
+POOL = 250
+BESIDE = 60
+"""For so many of the best, the pages beside them join the pool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Documents, best first, with their scores; and the pages beside the best, as context."""
+
+    seqs: tuple[int, ...]
+    scores: tuple[float, ...]
+    beside: Mapping[int, tuple[int, int]]
+
+
+def rank_by_words(postings: Postings, wanted: Wanted, terms: Sequence[str], limit: int) -> Ranked:
+    """The best documents for these terms. Same index, same terms: the same answer."""
+    documents, length = postings.totals(wanted.scope)
+    if not terms or not documents:
+        return Ranked((), (), {})
+    found = {term: postings.holding(wanted, [term], DEEPEST) for term in terms}
+    found = {term: seqs for term, seqs in found.items() if len(seqs)}
+    if not found:
+        return Ranked((), (), {})
+    among = _narrowed(postings, wanted, documents)
+    weights = {term: _weight(_frequency(seqs, among), among) for term, seqs in found.items()}
+    pool = _pool(postings, wanted, found, weights)
+    rows = postings.rows(pool, wanted)
+    mean = max(length / documents, 1.0)
+    scores = {row.seq: _score(row, weights, mean) for row in rows}
+    best = sorted(rows, key=lambda row: (-scores[row.seq], -row.seq))[:BESIDE]
+    beside = postings.beside(best)
+    near = {seq for pair in beside.values() for seq in pair if seq and seq not in scores}
+    for row in postings.rows(near, wanted) if near else ():
+        scores[row.seq] = _score(row, weights, mean)
+    scores = _with_neighbours(scores, beside)
+    order = sorted((seq for seq, score in scores.items() if score > 0), key=lambda seq: (-scores[seq], -seq))[:limit]
+    return Ranked(tuple(order), tuple(scores[seq] for seq in order), beside)
+
+
+def _narrowed(postings: Postings, wanted: Wanted, documents: int) -> int:
+    """About how many documents compete."""
+    if not wanted.marks:
+        return documents
+    inside = len(postings.holding(wanted, [], DEEPEST))
+    return documents if inside == DEEPEST else max(inside, 1)
+
+
+def _frequency(seqs: Seqs, documents: int) -> float:
+    """How many documents hold a term; where its postings were not read to the end, as the part read suggests."""
+    if len(seqs) < DEEPEST:
+        return len(seqs)
+    newest, oldest = int(seqs[0]), int(seqs[-1])
+    share = (newest - oldest + 1) / max(newest, 1)
+    return min(len(seqs) / max(share, 1e-9), documents * 0.9)
+
+
+def _weight(frequency: float, documents: int) -> float:
+    """The inverse document frequency, never negative."""
+    documents = max(documents, int(frequency))
+    return log(1 + (documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def _pool(postings: Postings, wanted: Wanted, found: Mapping[str, Seqs], weights: Mapping[str, float]) -> list[int]:
+    """The documents that are worth ranking exactly: those with the highest sum of weights, newer ones first."""
+    rare = [term for term, seqs in found.items() if len(seqs) < DEEPEST]
+    used = rare or list(found)
+    joined = np.concatenate([found[term] for term in used])
+    held = np.concatenate([np.full(len(found[term]), weights[term]) for term in used])
+    if not rare and len(used) > 1:
+        both = postings.holding(wanted, used, POOL)
+        joined = np.concatenate([joined, both])
+        held = np.concatenate([held, np.full(len(both), sum(weights.values()))])
+    seqs, place = np.unique(joined, return_inverse=True)
+    sums = np.bincount(place, weights=held)
+    order = np.lexsort((-seqs, -sums))[:POOL]
+    return [int(seq) for seq in seqs[order]]
+
+
+def _score(row: Row, weights: Mapping[str, float], mean: float) -> float:
+    total = 0.0
+    norm = K1 * (1 - B + B * row.length / mean)
+    for term, weight in weights.items():
+        count = row.counts.get(term)
+        if count:
+            total += weight * count * (K1 + 1) / (count + norm)
+    return total
+
+
+def _with_neighbours(scores: Mapping[int, float], beside: Mapping[int, tuple[int, int]]) -> dict[int, float]:
+    raised = dict(scores)
+    for seq, (before, after) in beside.items():
+        if after in raised:
+            raised[after] += BEFORE * scores[seq]
+        if before in raised:
+            raised[before] += AFTER * scores[seq]
+    return raised

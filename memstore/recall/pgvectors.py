@@ -1,0 +1,186 @@
+"""Vectors in pgvector: one table for each embedder and scope root, in half precision, under an HNSW graph."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from typing import Any, LiteralString
+
+import numpy as np
+from psycopg import Connection
+from psycopg.sql import SQL, Composed, Identifier, Literal
+
+from instar.memstore.recall.chroma_vectors import suffix_of
+from instar.memstore.recall.index import Matrix, Seqs, Vectors
+from instar.memstore.recall.postgres import Session
+
+_SCHEMA: tuple[LiteralString, ...] = (
+    "CREATE EXTENSION IF NOT EXISTS vector",
+    "CREATE TABLE IF NOT EXISTS recall_vectors(name TEXT PRIMARY KEY, embedder TEXT NOT NULL, root TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS recall_cursors(embedder TEXT PRIMARY KEY, through BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS recall_texts(embedder TEXT, digest TEXT, vector BYTEA NOT NULL,"
+    " PRIMARY KEY(embedder, digest))",
+)
+_HEADER = 4
+"""Bytes before the numbers of a half vector: its dimensions, and two that are not used."""
+
+
+class PostgresVectors:
+    """Vectors of one embedder, and the vectors of texts that cost something to compute."""
+
+    def __init__(self, session: Session, embedder: str) -> None:
+        self._session, self._embedder = session, suffix_of(embedder)
+        self._known: set[str] = set()
+        with session.writing() as connection:
+            for statement in _SCHEMA:
+                connection.execute(statement)
+
+    def put(self, root: str, vectors: Vectors) -> None:
+        """Add, or replace."""
+        if not len(vectors.seqs):
+            return
+        with self._session.writing() as connection:
+            table = self._table(connection, root, vectors.matrix.shape[1])
+            rows = [
+                (int(seq), "[" + ",".join(map(str, row)) + "]")
+                for seq, row in zip(vectors.seqs, vectors.matrix.round(6).tolist(), strict=True)
+            ]
+            with connection.cursor() as cursor:
+                cursor.executemany(
+                    SQL(
+                        "INSERT INTO {} VALUES(%s, %s::halfvec)"
+                        " ON CONFLICT (seq) DO UPDATE SET vector = excluded.vector"
+                    ).format(table),
+                    rows,
+                )
+
+    def take(self, root: str, seqs: Collection[int]) -> None:
+        """Delete."""
+        if seqs and self._there(root):
+            with self._session.writing() as connection:
+                connection.execute(
+                    SQL("DELETE FROM {} WHERE seq = ANY(%s)").format(self._name(root)), [list(map(int, seqs))]
+                )
+
+    def nearest(self, root: str, vector: Matrix, limit: int) -> Seqs:
+        """By pgvector's HNSW graph."""
+        if not self._there(root):
+            return np.empty(0, np.int64)
+        with self._session.transaction() as connection:
+            connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", [str(min(max(limit, 40), 1000))])
+            asked = "[" + ",".join(map(str, vector.tolist())) + "]"
+            rows = connection.execute(
+                SQL("SELECT seq FROM {} ORDER BY vector <=> %s::halfvec LIMIT %s").format(self._name(root)),
+                [asked, limit],
+            ).fetchall()
+        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+
+    def of(self, root: str, seqs: Collection[int]) -> Vectors:
+        """Those that there are."""
+        if not seqs or not self._there(root):
+            return Vectors(np.empty(0, np.int64), np.empty((0, 0), np.float32))
+        rows = self._session.all(
+            SQL("SELECT seq, vector FROM {} WHERE seq = ANY(%s)").format(self._name(root)), [list(map(int, seqs))]
+        )
+        found = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+        halves = [np.frombuffer(row[1], ">f2", offset=_HEADER) for row in rows]
+        matrix = np.array(halves, np.float32) if halves else np.empty((0, 0), np.float32)
+        return Vectors(found, matrix)
+
+    def count(self) -> int:
+        """Over all roots."""
+        names = self._session.all("SELECT name FROM recall_vectors WHERE embedder = %s", [self._embedder])
+        counts = (self._session.all(SQL("SELECT count(*) FROM {}").format(Identifier(row[0]))) for row in names)
+        return sum(rows[0][0] for rows in counts)
+
+    def through(self) -> int:
+        """As remembered."""
+        found = self._session.all("SELECT through FROM recall_cursors WHERE embedder = %s", [self._embedder])
+        return int(found[0][0]) if found else 0
+
+    def advance(self, through: int) -> None:
+        """Remember it."""
+        with self._session.writing() as connection:
+            connection.execute(
+                "INSERT INTO recall_cursors VALUES(%s, %s) ON CONFLICT (embedder) DO UPDATE"
+                " SET through = greatest(recall_cursors.through, excluded.through)",
+                [self._embedder, through],
+            )
+
+    def repair(self) -> int:
+        """The database keeps rows and graph together."""
+        return 0
+
+    def clear(self) -> None:
+        """Drop the tables of this embedder."""
+        with self._session.writing() as connection:
+            for (name,) in connection.execute(
+                "DELETE FROM recall_vectors WHERE embedder = %s RETURNING name", [self._embedder]
+            ).fetchall():
+                connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(name)))
+            connection.execute("DELETE FROM recall_cursors WHERE embedder = %s", [self._embedder])
+        self._known.clear()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._session.close()
+
+    # Vectors of texts
+
+    def known(self, embedder: str, digests: Sequence[str]) -> dict[str, Matrix]:
+        """Those that were computed before."""
+        rows = self._session.all(
+            "SELECT digest, vector FROM recall_texts WHERE embedder = %s AND digest = ANY(%s)",
+            [embedder, list(digests)],
+        )
+        return {digest: np.frombuffer(bytes(vector), np.float16).astype(np.float32) for digest, vector in rows}
+
+    def learn(self, embedder: str, digests: Sequence[str], matrix: Matrix) -> None:
+        """Keep them."""
+        halves = matrix.astype(np.float16)
+        with self._session.writing() as connection, connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO recall_texts VALUES(%s, %s, %s) ON CONFLICT DO NOTHING",
+                [(embedder, digest, row.tobytes()) for digest, row in zip(digests, halves, strict=True)],
+            )
+
+    def forget(self) -> None:
+        """Forget all of them."""
+        with self._session.writing() as connection:
+            connection.execute("TRUNCATE recall_texts")
+
+    # Inside
+
+    def _name(self, root: str) -> Identifier:
+        return Identifier(self._plain_name(root))
+
+    def _plain_name(self, root: str) -> str:
+        return f"recall_v_{self._embedder}_{hashlib.sha256(root.encode()).hexdigest()[:20]}"
+
+    def _there(self, root: str) -> bool:
+        if root not in self._known:
+            sql: LiteralString = "SELECT 1 FROM recall_vectors WHERE embedder = %s AND root = %s"
+            if not self._session.all(sql, [self._embedder, root]):
+                return False
+            self._known.add(root)
+        return True
+
+    def _table(self, connection: Connection[Any], root: str, dimensions: int) -> Identifier:
+        name = self._plain_name(root)
+        if root not in self._known:
+            statements: list[Composed] = [
+                SQL("CREATE TABLE IF NOT EXISTS {} (seq BIGINT PRIMARY KEY, vector HALFVEC({}) NOT NULL)").format(
+                    Identifier(name), Literal(dimensions)
+                ),
+                SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (vector halfvec_cosine_ops)").format(
+                    Identifier(f"{name}_graph"), Identifier(name)
+                ),
+            ]
+            for statement in statements:
+                connection.execute(statement)
+            connection.execute(
+                "INSERT INTO recall_vectors VALUES(%s, %s, %s) ON CONFLICT DO NOTHING",
+                [name, self._embedder, root],
+            )
+            self._known.add(root)
+        return Identifier(name)

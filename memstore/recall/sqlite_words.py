@@ -1,0 +1,280 @@
+"""The index of words in an SQLite file beside the store: FTS5 keeps the terms, a table what is ranked by.
+
+A file of its own, so that building it never holds up a commit, and losing it loses nothing. Every term carries the
+number of its scope root: the postings of one root are never read for another. FTS5's own `bm25()` is not used, since
+it reads the postings of every term to their end.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from instar.memstore.recall.documents import Doc, root_of
+from instar.memstore.recall.errors import IndexFailed
+from instar.memstore.recall.index import Row, Seqs, Wanted
+from instar.memstore.recall.vector_file import connect
+
+FORMAT = 1
+_SCHEMA = """
+CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE roots(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE scopes(
+    id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, root INTEGER NOT NULL,
+    docs INTEGER NOT NULL DEFAULT 0, terms INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE docs(
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL, scope INTEGER NOT NULL, session INTEGER NOT NULL,
+    created INTEGER NOT NULL, expires INTEGER, length INTEGER NOT NULL,
+    words TEXT NOT NULL, counts BLOB NOT NULL, marks TEXT NOT NULL
+);
+CREATE INDEX docs_session ON docs(session, seq) WHERE session != 0;
+CREATE INDEX docs_scope ON docs(scope, seq);
+CREATE VIRTUAL TABLE lex USING fts5(terms, content='', columnsize=0, detail=none, tokenize="ascii tokenchars '_'");
+"""
+_THROUGH = "through"
+
+
+class SqliteWords:
+    """A file, or memory where the path is None. Several processes may use one file; writers take turns."""
+
+    def __init__(self, path: Path | None, *, busy_timeout: float = 30.0) -> None:
+        self._path, self._timeout = path, busy_timeout
+        self._lock = threading.RLock()
+        self._roots: dict[str, int] = {}
+        self._scopes: dict[str, int] = {}
+        with self._translated():
+            self._connection = self._open()
+
+    # The writer's side
+
+    def through(self) -> int:
+        """The last change that is in the index."""
+        return int(self.settings().get(_THROUGH, "0"))
+
+    def roots(self) -> list[str]:
+        """The scope roots that there are."""
+        return [row[0] for row in self._all("SELECT name FROM roots ORDER BY name")]
+
+    def settings(self) -> dict[str, str]:
+        """What was remembered beside the documents."""
+        return dict(self._all("SELECT name, value FROM meta"))
+
+    def remember(self, name: str, value: str) -> None:
+        """Remember something beside the documents."""
+        with self._writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (name, value))
+
+    def apply(self, docs: Sequence[Doc], gone: Collection[int], through: int) -> None:
+        """Put, take out, remember how far; a batch that another process was faster with changes nothing."""
+        with self._writing() as connection:
+            found = connection.execute("SELECT value FROM meta WHERE name = ?", (_THROUGH,)).fetchone()
+            if found and int(found[0]) >= through:
+                return
+            self._take(connection, [*gone, *(doc.seq for doc in docs)])
+            self._put(connection, docs)
+            connection.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (_THROUGH, str(through)))
+
+    def clear(self) -> None:
+        """Forget everything, the settings too."""
+        with self._writing() as connection:
+            connection.execute("INSERT INTO lex(lex) VALUES('delete-all')")
+            for table in ("docs", "scopes", "roots", "meta"):
+                connection.execute(f"DELETE FROM {table}")  # noqa: S608  (constants)
+            connection.execute("INSERT INTO meta VALUES('format', ?)", (str(FORMAT),))
+
+    def purge(self) -> None:
+        """Merge the postings into one segment, which drops the terms of what was taken out, and fold the log."""
+        with self._writing() as connection:
+            connection.execute("INSERT INTO lex(lex) VALUES('optimize')")
+        with self._translated(), self._lock:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    def _put(self, connection: sqlite3.Connection, docs: Sequence[Doc]) -> None:
+        rows, lexemes, totals = [], [], dict[int, list[int]]()
+        for doc in docs:
+            root, scope = self._place(connection, doc.scope)
+            length = sum(doc.words.values())
+            words, marks = " ".join(doc.words), " ".join(doc.marks)
+            counted = bytes(doc.words.values())
+            rows.append(
+                (doc.seq, doc.id, scope, doc.session, doc.created, doc.expires, length, words, counted, marks)
+            )
+            lexemes.append((doc.seq, _lexemes(root, words, marks)))
+            total = totals.setdefault(scope, [0, 0])
+            total[0] += 1
+            total[1] += length
+        connection.executemany("INSERT INTO docs VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.executemany("INSERT INTO lex(rowid, terms) VALUES(?, ?)", lexemes)
+        _count(connection, totals)
+
+    def _take(self, connection: sqlite3.Connection, seqs: Collection[int]) -> None:
+        found = connection.execute(
+            "SELECT seq, scope, root, length, words, marks FROM docs JOIN scopes ON scopes.id = docs.scope"  # noqa: S608
+            f" WHERE seq IN ({_numbers(seqs)})"
+        ).fetchall()
+        totals = dict[int, list[int]]()
+        for seq, scope, root, length, words, marks in found:
+            connection.execute(
+                "INSERT INTO lex(lex, rowid, terms) VALUES('delete', ?, ?)", (seq, _lexemes(root, words, marks))
+            )
+            total = totals.setdefault(scope, [0, 0])
+            total[0] -= 1
+            total[1] -= length
+        connection.executemany("DELETE FROM docs WHERE seq = ?", [(row[0],) for row in found])
+        _count(connection, totals)
+
+    def _place(self, connection: sqlite3.Connection, scope: str) -> tuple[int, int]:
+        """The numbers of a scope and its root, given out on first sight."""
+        name = root_of(scope)
+        root = connection.execute("SELECT id FROM roots WHERE name = ?", (name,)).fetchone()
+        if root is None:
+            root = (connection.execute("INSERT INTO roots(name) VALUES(?)", (name,)).lastrowid,)
+        found = connection.execute("SELECT id FROM scopes WHERE path = ?", (scope,)).fetchone()
+        if found is None:
+            made = connection.execute("INSERT INTO scopes(path, root) VALUES(?, ?)", (scope, root[0]))
+            found = (made.lastrowid,)
+        return root[0], found[0]
+
+    # Reading
+
+    def holding(self, wanted: Wanted, terms: Sequence[str], limit: int) -> Seqs:
+        """The newest documents that hold all of these terms."""
+        root = self._root(wanted.scope)
+        if root is None:
+            return np.empty(0, np.int64)
+        asked = [*wanted.marks, *terms]
+        if not asked:
+            sql = (
+                "SELECT seq FROM docs JOIN scopes ON scopes.id = docs.scope WHERE root = ? ORDER BY seq DESC LIMIT ?"
+            )
+            return _seqs(self._all(sql, (root, limit)))
+        match = " AND ".join(f'"{root}{term}"' if term[0] == "_" else f'"{root}_{term}"' for term in asked)
+        if wanted.since is None and wanted.until is None:
+            sql = "SELECT rowid FROM lex WHERE lex MATCH ? ORDER BY rowid DESC LIMIT ?"
+            return _seqs(self._all(sql, (match, limit)))
+        sql = (
+            "SELECT lex.rowid FROM lex CROSS JOIN docs ON docs.seq = lex.rowid"
+            " WHERE lex MATCH ? AND created >= ? AND created < ? ORDER BY lex.rowid DESC LIMIT ?"
+        )
+        return _seqs(self._all(sql, (match, wanted.since or -_FOREVER, wanted.until or _FOREVER, limit)))
+
+    def rows(self, seqs: Collection[int], wanted: Wanted) -> list[Row]:
+        """Those that are wanted."""
+        asked = frozenset(wanted.marks)
+        sql = (
+            f"SELECT seq, id, session, length, words, counts, marks FROM docs WHERE seq IN ({_numbers(seqs)})"  # noqa: S608
+            " AND (expires IS NULL OR expires > ?) AND created >= ? AND created < ?"
+        )
+        given = (wanted.now, wanted.since or -_FOREVER, wanted.until or _FOREVER)
+        return [
+            Row(seq, name, session, length, dict(zip(words.split(" "), counted, strict=False)))
+            for seq, name, session, length, words, counted, marks in self._all(sql, given)
+            if not asked or asked.issubset(marks.split(" "))
+        ]
+
+    def beside(self, rows: Sequence[Row]) -> Mapping[int, tuple[int, int]]:
+        """The documents before and after each in its session."""
+        pairs = ",".join(f"({row.session},{row.seq})" for row in rows if row.session)
+        if not pairs:
+            return {}
+        sql = (
+            f"WITH of(session, seq) AS (VALUES {pairs}) SELECT seq,"  # noqa: S608  (numbers)
+            " (SELECT max(d.seq) FROM docs d WHERE d.session = of.session AND d.session != 0 AND d.seq < of.seq),"
+            " (SELECT min(d.seq) FROM docs d WHERE d.session = of.session AND d.session != 0 AND d.seq > of.seq)"
+            " FROM of"
+        )
+        return {seq: (before or 0, after or 0) for seq, before, after in self._all(sql)}
+
+    def names(self, seqs: Collection[int]) -> dict[int, str]:
+        """Page ids."""
+        return dict(self._all(f"SELECT seq, id FROM docs WHERE seq IN ({_numbers(seqs)})"))  # noqa: S608
+
+    def totals(self, scope: str) -> tuple[int, int]:
+        """Documents and terms in and below a scope."""
+        sql = "SELECT total(docs), total(terms) FROM scopes WHERE path = ? OR path > ? AND path < ?"
+        docs, length = self._all(sql, (scope, scope + "/", scope + "0"))[0]
+        return int(docs), int(length)
+
+    # Inside
+
+    def _root(self, scope: str) -> int | None:
+        name = root_of(scope)
+        found = self._all("SELECT id FROM roots WHERE name = ?", (name,))
+        return found[0][0] if found else None
+
+    def _open(self) -> sqlite3.Connection:
+        connection = connect(self._path, self._timeout)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+            known = connection.execute("SELECT value FROM meta WHERE name = 'format'").fetchone() if tables else None
+            if tables and (known is None or known[0] != str(FORMAT)):
+                raise sqlite3.DatabaseError("has another format")
+            if not tables:
+                for statement in filter(str.strip, _SCHEMA.split(";\n")):
+                    connection.execute(statement)
+                connection.execute("INSERT INTO meta VALUES('format', ?)", (str(FORMAT),))
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _all(self, sql: str, given: Sequence[Any] = ()) -> list[Any]:
+        with self._translated(), self._lock:
+            return self._connection.execute(sql, given).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._translated(), self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise IndexFailed(str(self._path or "memory"), str(error)) from error
+
+
+_FOREVER = 1 << 62
+
+
+def _lexemes(root: int, words: str, marks: str) -> str:
+    """Everything a document is found by, each with the number of the root before it."""
+    said = [f"{root}_{word}" for word in words.split(" ")] if words else []
+    return " ".join([*said, *(f"{root}{sign}" for sign in marks.split(" "))])
+
+
+def _count(connection: sqlite3.Connection, totals: Mapping[int, Sequence[int]]) -> None:
+    connection.executemany(
+        "UPDATE scopes SET docs = docs + ?, terms = terms + ? WHERE id = ?",
+        [(docs, length, scope) for scope, (docs, length) in totals.items()],
+    )
+
+
+def _numbers(seqs: Iterable[int]) -> str:
+    """Numbers between commas, and nothing else."""
+    return ",".join(str(int(seq)) for seq in seqs)
+
+
+def _seqs(rows: Sequence[tuple[int]]) -> Seqs:
+    return np.fromiter((row[0] for row in rows), np.int64, len(rows))
