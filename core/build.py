@@ -47,11 +47,11 @@ class Built(BaseModel):
     """The decision about these bytes, where one was taken before: "reject by ada"."""
 
 
-def build(rt: Runtime, prd_id: str) -> Built:
+def build(rt: Runtime, prd_id: str, *, revises: str = "") -> Built:
     """Write a draft for a requirement, run every gate, and open a review when all passed.
 
     The same requirement gives the same bytes, and the same bytes keep their report and review: building twice changes
-    nothing. A report that was incomplete is made anew.
+    nothing. A report that was incomplete is made anew. `revises` names the review that the draft answers.
 
     Raises:
         NotFound: there is no such requirement.
@@ -68,6 +68,15 @@ def build(rt: Runtime, prd_id: str) -> Built:
         draft = rt.engine.write(prd, catalogue(rt))
     except EngineError as error:
         raise NotEvaluated(f"No draft for {prd.skill}: {error}", "It was not judged") from error
+    return judge_draft(rt, draft, prd, revises=revises)
+
+
+def judge_draft(rt: Runtime, draft: Draft, prd: Prd, *, revises: str = "") -> Built:
+    """Run every gate, let the engine repair what failed, and open a review when all passed.
+
+    Raises:
+        PartMissing: there is no sandbox; nothing was judged.
+    """
     judged = _judge(rt, draft, parent=prd.id)
     for _ in range(MAX_REPAIRS):
         if judged.verdict is not Verdict.FAIL:
@@ -78,7 +87,7 @@ def build(rt: Runtime, prd_id: str) -> Built:
         draft = repaired
         judged = _judge(rt, draft, parent=prd.id)
     if judged.verdict is Verdict.PASS:
-        review, decided = _opened(rt, judged, prd)
+        review, decided = _opened(rt, judged, prd, revises)
         return judged.model_copy(update={"review": review, "decided": decided})
     return judged
 
@@ -169,7 +178,7 @@ def _listing(draft: Draft) -> str:
     return f"{draft.skill} {draft.version}\n" + "\n".join(sorted(draft.files))
 
 
-def _opened(rt: Runtime, built: Built, prd: Prd) -> tuple[str, str]:
+def _opened(rt: Runtime, built: Built, prd: Prd, revises: str) -> tuple[str, str]:
     waiting = DraftReview(
         skill=built.skill,
         version=built.version,
@@ -179,5 +188,6 @@ def _opened(rt: Runtime, built: Built, prd: Prd) -> tuple[str, str]:
         gates=built.gates,
         risk=built.report.risk,
         title=prd.title,
+        revises=revises,
     )
     return open_draft(rt, waiting)

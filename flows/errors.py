@@ -10,6 +10,7 @@ FlowsError
 ├── WorkerEnded              the worker ended while it was starting
 ├── CannotEnd                a process did not end, not even when killed
 ├── ServerNotRunning         the command needs a server, and none answers
+├── PrefectRefused           the server did not answer a call of its API, or said no
 └── PrefectAlreadyImported   Prefect was imported with other settings before ours were in place
 """
 
@@ -124,6 +125,17 @@ class ServerNotRunning(FlowsError):
 
     def __str__(self) -> str:
         return f"no Prefect server of {self.home} answers; start it with `instar up`"
+
+
+class PrefectRefused(FlowsError):
+    """The server did not answer a call of its API, or said no."""
+
+    def __init__(self, address: str, path: str, reason: str) -> None:
+        self.address, self.path, self.reason = address, path, reason
+        super().__init__(address, path, reason)
+
+    def __str__(self) -> str:
+        return f"the Prefect server at {self.address} did not do {self.path}: {self.reason}; see `instar status`"
 
 
 class PrefectAlreadyImported(FlowsError):

@@ -11,7 +11,7 @@ from jinja2 import BaseLoader, Environment, StrictUndefined, TemplateError, Temp
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from instar.prompts.errors import RenderFailed, UnknownTemplate
-from instar.prompts.markdown import block, code, finalize, listing, percent, plural, text
+from instar.prompts.markdown import block, code, finalize, listing, percent, plural, text, url
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".j2"
@@ -103,5 +103,7 @@ def _environment() -> ImmutableSandboxedEnvironment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(code=code, text=text, block=block, listing=listing, percent=percent, plural=plural)
+    environment.filters.update(
+        code=code, text=text, block=block, listing=listing, percent=percent, plural=plural, url=url
+    )
     return environment

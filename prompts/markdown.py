@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from urllib.parse import quote
 
 INLINE_LIMIT = 600
 """Characters of a value shown inline; more is cut with an ellipsis."""
@@ -54,6 +55,11 @@ def block(value: object) -> Markdown:
     shown = "".join(char if char == "\n" or _visible(char) else "�" for char in shown)
     fence = "`" * max(3, max(map(len, _BACKTICKS.findall(shown)), default=0) + 1)
     return Markdown(f"{fence}json\n{shown}\n{fence}")
+
+
+def url(value: str) -> Markdown:
+    """An address of our own as the target of a link: nothing in it can end the link."""
+    return Markdown(quote(value, safe=":/?=&.-_~"))
 
 
 def listing(value: str, language: str = "") -> Markdown:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from uuid import UUID
 
-from prefect.artifacts import create_markdown_artifact
+from prefect.artifacts import acreate_markdown_artifact, create_markdown_artifact
 from prefect.context import get_run_context
 from prefect.exceptions import MissingContextError
 
@@ -18,9 +19,18 @@ def publish_artifact(key: str, markdown: str, description: str) -> None:
         get_run_context()
     except MissingContextError:
         return
-    if len(markdown) > MAX_CHARACTERS:
-        markdown = markdown[:MAX_CHARACTERS] + "\n\n… cut here; the page in the store is complete."
-    create_markdown_artifact(markdown, key=artifact_key(key), description=description)
+    create_markdown_artifact(_cut(markdown), key=artifact_key(key), description=description)
+
+
+async def post_artifact(key: str, markdown: str, description: str) -> UUID:
+    """As `publish_artifact`, from the body of a flow; returns the id of this version."""
+    return await acreate_markdown_artifact(_cut(markdown), key=artifact_key(key), description=description)
+
+
+def _cut(markdown: str) -> str:
+    if len(markdown) <= MAX_CHARACTERS:
+        return markdown
+    return markdown[:MAX_CHARACTERS] + "\n\n… cut here; the page in the store is complete."
 
 
 def artifact_key(text: str) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from instar.engine.compiler.distill import distill
+from instar.engine.compiler.errors import Unspecifiable
+from instar.engine.compiler.identity import identified
 from instar.engine.compiler.phrases import Language
 from instar.engine.compiler.reflect import ReflectSettings, reflect
+from instar.engine.compiler.revise import answered, changed, wishes
 from instar.engine.compiler.specify import specify
 from instar.engine.compiler.write import write
 from instar.engine.documents import Catalogue, Draft, Memory, Prd, Proposal, Reflection, Window
@@ -58,6 +62,22 @@ class Compiler:
             PlanError: its plan is malformed.
         """
         return write(prd, catalogue)
+
+    def revise(self, proposal: Proposal, window: Window, comments: Sequence[str]) -> Prd | None:
+        """The requirement as reviewers asked for it; None where no comment has a form that this engine understands.
+
+        Raises:
+            Unspecifiable: nothing that can be replayed would be left.
+        """
+        if proposal.plan is None:
+            return None
+        wanted = wishes(comments, proposal.plan)
+        if not wanted.understood:
+            return None
+        other = changed(proposal, wanted)
+        if other is None:
+            raise Unspecifiable(proposal.skill, f"without {', '.join(wanted.leave_out)} nothing would be left to do")
+        return identified(answered(self.specify(other, window), wanted).model_copy(update={"id": ""}), "prd")
 
     def repair(self, draft: Draft, report: GateReport) -> None:
         """Always None: what the compiler writes follows from the evidence, and a gate's complaint is no evidence."""
