@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import chain, groupby
 from select import POLLIN, poll
 from typing import Any
@@ -40,6 +42,8 @@ _BY_STATE: dict[str, type[StoreUnavailable]] = {
     "XX001": StoreCorrupted,
     "XX002": StoreCorrupted,
 }
+_KEPT = 4
+"""So many connections that write are kept for later."""
 _MIGRATING, _WRITING = 7_469_001, 7_469_002
 """Numbers of advisory locks."""
 _BOTH = {"a": _WRITING}
@@ -65,6 +69,8 @@ class PostgresBackend:
         self._location = url.render_as_string(hide_password=True)
         self._engine = _engine(url, busy_timeout)
         self._settled = self._engine.execution_options(isolation_level="READ COMMITTED")
+        self._idle: deque[_Transaction] = deque()
+        """Connections that wrote and will again: to fetch one from the pool takes as long as a round trip."""
         try:
             with self._translated(), self._engine.begin() as connection:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:a)"), {"a": _MIGRATING})
@@ -82,10 +88,31 @@ class PostgresBackend:
     @contextmanager
     def write(self) -> Iterator[SqlTransaction]:
         """A snapshot that may be changed; raises `Raced` when somebody else changed the same."""
-        with self._translated(), self._engine.begin() as snapshot:
-            transaction = _Transaction(snapshot, self._settled)
-            yield transaction
-            transaction.settle()
+        with self._translated():
+            transaction = self._writer()
+            try:
+                yield transaction
+                transaction.settle()
+            except BaseException:
+                transaction.abandon()
+                raise
+            if len(self._idle) < _KEPT:
+                self._idle.append(transaction)
+            else:
+                transaction.connection.close()
+
+    def _writer(self) -> _Transaction:
+        """A connection that is still there, with no transaction on it."""
+        while self._idle:
+            try:
+                transaction = self._idle.pop()
+            except IndexError:  # another thread was faster
+                break
+            if _is_there(transaction.driver):
+                return transaction
+            transaction.connection.invalidate()
+            transaction.connection.close()
+        return _Transaction(self._engine.connect(), self._settled)
 
     def check(self) -> list[str]:
         """Pages without their last version, and versions whose bytes do not match their hash."""
@@ -94,6 +121,8 @@ class PostgresBackend:
 
     def close(self) -> None:
         """Close the connections of this process."""
+        while self._idle:
+            self._idle.pop().connection.close()
         self._engine.dispose()
 
     @contextmanager
@@ -130,6 +159,15 @@ class _Transaction(SqlTransaction):
         """Send what waits and commit, in one round trip."""
         if self._waiting:
             self._send(commit=True)
+        else:
+            self.driver.commit()
+        self._locked = False
+
+    def abandon(self) -> None:
+        """Roll back, and give the connection away."""
+        if self.driver.closed:
+            self.connection.invalidate()
+        self.connection.close()
 
     def put(self, pages: Sequence[Page], batch: str) -> None:
         if not any(page.seq == 0 for page in pages):
@@ -201,13 +239,18 @@ def _together(inserts: Iterable[tuple[str, Sequence[Any]]]) -> list[tuple[str, S
     found: list[tuple[str, Sequence[Any]]] = []
     for single, run in groupby(inserts, key=lambda insert: len(insert[1]) == 1):
         if single:
-            *before, last = run
-            parts = [f"w{n} AS ({sql})" for n, (sql, _) in enumerate(before)]
-            sql = f"WITH {', '.join(parts)} {last[0]}" if parts else last[0]
-            found.append((sql, [tuple(chain.from_iterable(rows[0] for _, rows in (*before, last)))]))
+            statements, rows = zip(*run, strict=True)
+            found.append((_joined(statements), [tuple(chain.from_iterable(row for (row,) in rows))]))
         else:
             found += run
     return found
+
+
+@lru_cache(maxsize=256)
+def _joined(statements: tuple[str, ...]) -> str:
+    *before, last = statements
+    parts = [f"w{n} AS ({sql})" for n, sql in enumerate(before)]
+    return f"WITH {', '.join(parts)} {last}" if parts else last
 
 
 def _engine(url: URL, busy_timeout: float) -> Engine:
@@ -225,14 +268,19 @@ def _engine(url: URL, busy_timeout: float) -> Engine:
 
 
 def _still_there(connection: Any, record: object, proxy: object) -> None:
-    """A server that goes away says so on every connection that waits in the pool; nothing else makes such a one
-    readable. To look costs no round trip, as a ping would. The pool then connects anew."""
-    if not connection.closed:
-        waiting = poll()
-        waiting.register(connection.fileno(), POLLIN)
-        if not waiting.poll(0):
-            return
-    raise InvalidatePoolError("the server ended the connection")
+    """The pool connects anew where the server ended a connection."""
+    if not _is_there(connection):
+        raise InvalidatePoolError("the server ended the connection")
+
+
+def _is_there(connection: Any) -> bool:
+    """A server that goes away says so on every connection that waits; nothing else makes such a one readable. To look
+    costs no round trip, as a ping would."""
+    if connection.closed:
+        return False
+    waiting = poll()
+    waiting.register(connection.fileno(), POLLIN)
+    return not waiting.poll(0)
 
 
 def _no_seqs(driver: Any, count: int) -> Sequence[int]:
