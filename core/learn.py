@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -34,21 +34,18 @@ class DistillReport(BaseModel):
     kinds: dict[str, int] = {}
 
 
-def distill(rt: Runtime, scope: str = "") -> DistillReport:
-    """Write the memories of every session that has none yet, or has grown since.
+def distill(rt: Runtime, scope: str = "", *, only: Collection[str] | None = None) -> DistillReport:
+    """Write the memories of every session that has none yet, or has grown since; or `only` of these sessions.
 
     Raises:
         MemstoreError: the store cannot be read or written; whole sessions before that point are kept.
     """
     scope = scope or rt.settings.scope
-    done = {
-        str(page.content["session"]): page
-        for page in rt.store.find(rt.principal, scope=scope, kind=records.DISTILLED)
-    }
+    done = {str(page.content["session"]): page for page in _distillations(rt, scope, only)}
     said = last_feedback(rt, scope)
     waiting = [
         page
-        for page in rt.store.find(rt.principal, scope=scope, kind=records.SESSION)
+        for page in _sessions(rt, scope, only)
         if page.id not in done or done[page.id].content["fingerprint"] != _state(page, said)
     ]
     kinds: Counter[str] = Counter()
@@ -97,17 +94,23 @@ def reflect(rt: Runtime, scope: str = "") -> Reflection:
     scope = scope or rt.settings.scope
     report("reflect", note="reading sessions")
     reflection = rt.engine.reflect(window(rt, scope), catalogue(rt))
+    drafts = reflection_drafts(rt, reflection)
+    with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
+        for draft in drafts:
+            batch.append(draft)
+    report("reflect", done=1, total=1, note=f"{len(reflection.proposals)} proposals")
+    return reflection
+
+
+def reflection_drafts(rt: Runtime, reflection: Reflection) -> list[PageDraft]:
+    """The pages of a reflection and its proposals that are not stored yet."""
     text = render("reflection.md.j2", reflection=reflection)
     drafts = [records.document_draft(reflection, records.REFLECTION, text=text)]
     drafts += [
         records.document_draft(proposal, records.PROPOSAL, text=proposal.summary, parent=reflection.id)
         for proposal in reflection.proposals
     ]
-    with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
-        for draft in _unknown(rt, drafts):
-            batch.append(draft)
-    report("reflect", done=1, total=1, note=f"{len(reflection.proposals)} proposals")
-    return reflection
+    return _unknown(rt, drafts)
 
 
 def specify(rt: Runtime, proposal_id: str) -> Prd:
@@ -138,10 +141,10 @@ def _unknown(rt: Runtime, drafts: Sequence[PageDraft]) -> list[PageDraft]:
     return [draft for draft in drafts if rt.store.get(rt.principal, draft.id or "") is None]
 
 
-def window(rt: Runtime, scope: str, *, project: str = "") -> Window:
+def window(rt: Runtime, scope: str, *, project: str = "", only: Collection[str] | None = None) -> Window:
     """The sessions of a scope that may be mined, with their memories; the rest counted by reason.
 
-    No more than the newest of them, where the settings limit the window.
+    No more than the newest of them, where the settings limit the window; or `only` these, whoever started them.
     """
     said = last_feedback(rt, scope)
     most, taken = rt.settings.window_sessions, 0
@@ -149,11 +152,11 @@ def window(rt: Runtime, scope: str, *, project: str = "") -> Window:
     memories: list[Memory] = []
     left_out: Counter[str] = Counter()
     toolsets: dict[str, tuple[ToolSchema, ...]] = {}
-    for page in rt.store.find(rt.principal, scope=scope, kind=records.SESSION, newest_first=True):
+    for page in _sessions(rt, scope, only):
         origin = Origin(str(page.content["origin"]))
-        if origin is Origin.HEADLESS and not rt.settings.include_headless:
+        if origin is Origin.HEADLESS and not rt.settings.include_headless and only is None:
             left_out["headless"] += 1
-        elif origin is Origin.SUBAGENT and not rt.settings.include_subagents:
+        elif origin is Origin.SUBAGENT and not rt.settings.include_subagents and only is None:
             left_out["subagent"] += 1
         elif taken >= most:
             left_out["older than the window"] += 1
@@ -163,7 +166,7 @@ def window(rt: Runtime, scope: str, *, project: str = "") -> Window:
                 sessions.append(_read(rt, page, toolsets, said))
     sessions.reverse()
     mined = {session.page_id for session in sessions}
-    for page in _current_memories(rt, scope):
+    for page in _current_memories(rt, scope, only):
         memory = records.document(page, Memory)
         if memory.session in mined:
             memories.append(memory)
@@ -208,12 +211,29 @@ def _prd_of(rt: Runtime, decision_id: str) -> str:
     return "" if review is None else str(review.content["prd"])
 
 
-def _current_memories(rt: Runtime, scope: str) -> Iterator[Page]:
+def _sessions(rt: Runtime, scope: str, only: Collection[str] | None) -> Iterator[Page]:
+    """The session pages of a scope, or only these; the newest first."""
+    if only is None:
+        return rt.store.find(rt.principal, scope=scope, kind=records.SESSION, newest_first=True)
+    found = rt.store.get_many(rt.principal, only).values()
+    return iter(sorted(found, key=lambda page: page.seq, reverse=True))
+
+
+def _distillations(rt: Runtime, scope: str, only: Collection[str] | None) -> Iterator[Page]:
+    if only is None:
+        return rt.store.find(rt.principal, scope=scope, kind=records.DISTILLED)
+    return iter(rt.store.get_many(rt.principal, [f"{records.DISTILLED}-{page_id}" for page_id in only]).values())
+
+
+def _current_memories(rt: Runtime, scope: str, only: Collection[str] | None) -> Iterator[Page]:
     """Memories of the latest distillation of each session; those of a shorter past are superseded."""
     current: set[str] = set()
-    for page in rt.store.find(rt.principal, scope=scope, kind=records.DISTILLED):
+    for page in _distillations(rt, scope, only):
         listed = page.content["memories"]
         current.update(str(item) for item in (listed if isinstance(listed, list) else []))
+    if only is not None:
+        yield from rt.store.get_many(rt.principal, current).values()
+        return
     for page in rt.store.find(rt.principal, scope=scope, kind=records.MEMORY):
         if page.id in current:
             yield page

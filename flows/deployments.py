@@ -55,7 +55,7 @@ def every_quarter_hour(settings: Settings) -> Cron | None:
 DEPLOYMENTS: list[Deployment] = [
     Deployment("evolve", "instar.flows.evolve:evolve"),
     Deployment("nightly", "instar.flows.nightly:nightly", every_night, at_once=1),
-    Deployment("reflect-on-failure", "instar.flows.reflect:reflect_on_failure", at_once=1),
+    Deployment("reflect-on-failure", "instar.flows.reflect:reflect_on_failure"),
     Deployment("review", "instar.flows.review:review"),
     Deployment("tend-reviews", "instar.flows.tend:tend_reviews", every_quarter_hour, at_once=1),
 ]

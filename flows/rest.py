@@ -6,7 +6,7 @@ import base64
 import http.client
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import urlsplit
@@ -40,7 +40,7 @@ class Rest:
         """
         return self._ask("GET", path, None)
 
-    def post(self, path: str, body: Mapping[str, JsonValue]) -> JsonValue:
+    def post(self, path: str, body: Mapping[str, JsonValue] | Sequence[JsonValue]) -> JsonValue:
         """The answer to `body`; None where there is nothing at `path`.
 
         Raises:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any, cast
+from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.actions import GlobalConcurrencyLimitUpdate
 from prefect.client.schemas.filters import (
     DeploymentFilter,
     DeploymentFilterName,
@@ -25,10 +27,14 @@ from prefect.states import Crashed
 from prefect.types.entrypoint import EntrypointType
 
 from instar.core.settings import Settings, load_settings
+from instar.flows.automations import on_failure, put_automation
+from instar.flows.delivery import Debounce
 from instar.flows.deployments import DEPLOYMENTS, Deployment
+from instar.flows.pulse import Pulse
+from instar.flows.rest import AUTH, Rest
 from instar.flows.worker import WorkerRecord, write_worker_record
 
-BEAT_SECONDS = 5.0
+POLL_SECONDS = 0.5
 ALIVE = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING)
 
 
@@ -47,23 +53,22 @@ def run(bench: Bench) -> None:
 
 
 async def _work(bench: Bench, settings: Settings) -> None:
-    runner = Runner(name="instar", pause_on_shutdown=False)
+    runner = Runner(name="instar", pause_on_shutdown=False, query_seconds=POLL_SECONDS)
     async with get_client() as client:
         await close_abandoned(client)
-        for each in DEPLOYMENTS:
-            await _serve(runner, client, each, settings)
-    record = WorkerRecord(
-        pid=os.getpid(),
-        address=bench.address,
-        settings=bench.fingerprint,
-        served=[each.name for each in DEPLOYMENTS],
-    )
+        ids = {each.name: await _serve(runner, client, each, settings) for each in DEPLOYMENTS}
+        await put_automation(client, on_failure(ids["reflect-on-failure"]))
+    record = WorkerRecord(pid=os.getpid(), address=bench.address, settings=bench.fingerprint, served=list(ids))
     write_worker_record(settings.home, record)
-    beating = asyncio.create_task(_beat(settings.home))
-    try:
-        await runner.start()
-    finally:
-        beating.cancel()
+    pulse = Pulse(settings, Rest(bench.address, os.environ.get(AUTH, "")), Debounce(settings.debounce_seconds))
+    stop = threading.Event()
+    async with asyncio.TaskGroup() as together:
+        # Where one of the two fails, so does the worker: half of it would look like all of it.
+        together.create_task(asyncio.to_thread(pulse.run, stop))
+        try:
+            await runner.start()
+        finally:
+            stop.set()
 
 
 async def close_abandoned(client: PrefectClient) -> int:
@@ -93,7 +98,7 @@ def flow_of(deployment: Deployment) -> Flow[..., Any]:
     return cast("Flow[..., Any]", getattr(import_module(module), name))
 
 
-async def _serve(runner: Runner, client: PrefectClient, deployment: Deployment, settings: Settings) -> None:
+async def _serve(runner: Runner, client: PrefectClient, deployment: Deployment, settings: Settings) -> UUID:
     cron = deployment.schedule(settings)
     built = await flow_of(deployment).ato_deployment(
         name=deployment.name,
@@ -105,10 +110,8 @@ async def _serve(runner: Runner, client: PrefectClient, deployment: Deployment, 
     if cron is None:
         for left in (await client.read_deployment(deployment_id)).schedules:
             await client.delete_deployment_schedule(deployment_id, left.id)
-
-
-async def _beat(home: Path) -> None:
-    """Show every few seconds that the worker still runs."""
-    while True:
-        (home / "prefect" / "worker.json").touch()
-        await asyncio.sleep(BEAT_SECONDS)
+    if deployment.at_once is not None:
+        # Nothing runs yet. A place that a killed run, or a server that was restarted, still holds is given back.
+        limit = GlobalConcurrencyLimitUpdate(active_slots=0)
+        await client.update_global_concurrency_limit(f"deployment:{deployment_id}", limit)
+    return deployment_id

@@ -13,8 +13,10 @@ from typing import Any, ParamSpec, TypeVar
 from prefect import Task, task
 from prefect.client.schemas.objects import State, TaskRun
 
+from instar.core import events_reflection as answering
 from instar.core import night as nights
 from instar.core.errors import NotFound, PartMissing
+from instar.core.events_reflection import Answered
 from instar.core.ingest import IngestReport
 from instar.core.night import Night
 from instar.core.opening import open_retirement
@@ -87,3 +89,15 @@ def close(night: Night, at: datetime, server: str, options: Options) -> Night:
         closed = nights.close_night(rt, night, now=at, text=text)
     publish_artifact("night", render("night.md.j2", night=closed, server=server), f"Night {closed.number}")
     return closed
+
+
+@task(task_run_name="reflect on {group}", persist_result=False)
+def reflect_on_events(group: str, options: Options) -> Answered:
+    """Reflect on the sessions of the events that wait, and answer them."""
+    with opened(options) as rt:
+        answered = answering.reflect_on_events(rt, group)
+    if answered.reflection is not None:
+        text = render("reflection.md.j2", reflection=answered.reflection)
+        said = f"{answered.events} events of {answered.sessions} sessions"
+        publish_artifact(f"failures-{group}", text, f"What {said} have in common")
+    return answered
