@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from instar.flows.auth import read_secret
 from instar.flows.errors import PrefectAlreadyImported
 
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -51,6 +52,8 @@ def prefect_environment(home: Path, address: str | None = None) -> dict[str, str
         # A served run starts within about three seconds instead of ten.
         "PREFECT_RUNNER_POLL_FREQUENCY": "1",
     }
+    if secret := read_secret(home.absolute()):
+        variables |= {"PREFECT_SERVER_API_AUTH_STRING": secret, "PREFECT_API_AUTH_STRING": secret}
     if address is not None:
         variables |= {
             "PREFECT_API_URL": f"{address}/api",

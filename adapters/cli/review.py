@@ -9,8 +9,14 @@ from rich.console import Console
 
 from instar.adapters.cli import render
 from instar.adapters.cli.options import AsJson, opened
-from instar.adapters.cli.output import console, emit_json, program, safe, table
+from instar.adapters.cli.output import console, emit_json, program, progress_shown, safe, table
+from instar.core.dossier import dossier
+from instar.core.review_pages import proposal_of
 from instar.core.reviews import DecisionKind, Review, ReviewState, decide, documents_of, get_review, list_reviews
+from instar.core.revising import revise as engine_revises
+from instar.core.runtime import Runtime
+from instar.flows.errors import FlowsError
+from instar.flows.review_runs import end_run, open_review
 
 app = typer.Typer(no_args_is_help=True, help="Read drafts that passed every gate, and decide about them.")
 
@@ -40,6 +46,9 @@ def list_command(
         return 0
     rows = [(r.id, r.state.value, r.risk, r.opened_at, r.decision.by if r.decision else "") for r in reviews]
     out.print(table("", ("review", "state", "risk", "opened", "decided by"), rows))
+    for review in reviews:
+        if review.problem:
+            out.print(f"{review.id} could not be carried out: {safe(review.problem)}", markup=False, soft_wrap=True)
     return 0
 
 
@@ -48,6 +57,8 @@ def show(context: typer.Context, review_id: ReviewId, as_json: AsJson = False) -
     """Show everything to read before deciding: requirement, code, gates, and what speaks against it."""
     with opened(context) as rt:
         review = get_review(rt, review_id)
+        if review.action == "retire":
+            return _show_retirement(rt, review, as_json=as_json)
         draft, prd, report = documents_of(rt, review)
     if as_json:
         emit_json({"review": review, "prd": prd, "gates": report, "files": draft.files})
@@ -77,7 +88,8 @@ def approve(
             confirm_risk=confirm_risk,
             expect_digest=digest,
         )
-    return _shown(console(), decided, as_json=as_json)
+        told = _tell_the_ui(rt, decided)
+    return _shown(console(), decided, told, as_json=as_json)
 
 
 @app.command()
@@ -92,7 +104,8 @@ def reject(
     """Reject a draft. The decision is kept, and the same draft is not offered again."""
     with opened(context) as rt:
         decided = decide(rt, review_id, DecisionKind.REJECT, by=by, comment=comment, expect_digest=digest)
-    return _shown(console(), decided, as_json=as_json)
+        told = _tell_the_ui(rt, decided)
+    return _shown(console(), decided, told, as_json=as_json)
 
 
 @app.command()
@@ -104,13 +117,54 @@ def revise(
     digest: Digest = "",
     as_json: AsJson = False,
 ) -> int:
-    """Send a draft back with a comment, which is kept as evidence for later reflections."""
-    with opened(context) as rt:
+    """Send a draft back to the engine; what it makes of the comment waits as a new review.
+
+    Without a model the engine understands “leave out TOOL”, “rename to NAME”, “use when …” and “do not use when …”,
+    one sentence for each. The rest is kept as an open question.
+    """
+    with opened(context) as rt, progress_shown(quiet=as_json):
         decided = decide(rt, review_id, DecisionKind.REVISE, by=by, comment=comment, expect_digest=digest)
-    return _shown(console(), decided, as_json=as_json)
+        told = _tell_the_ui(rt, decided)
+        revision = engine_revises(rt, decided.id)
+        if revision.answer:
+            told = _ask_in_the_ui(rt, revision.answer) or told
+    if as_json:
+        emit_json({"review": decided, "revision": revision})
+        return 0
+    out = console()
+    _shown(out, decided, told, as_json=False)
+    out.print(f"{safe(revision.said)} {safe(revision.answer)}".rstrip(), markup=False, soft_wrap=True)
+    return 0
 
 
-def _shown(out: Console, review: Review, *, as_json: bool) -> int:
+def _show_retirement(rt: Runtime, review: Review, *, as_json: bool) -> int:
+    proposal = proposal_of(rt, review)
+    if as_json:
+        emit_json({"review": review, "proposal": proposal})
+        return 0
+    out = console()
+    out.print(safe(dossier(rt, review)), markup=False)
+    return 0
+
+
+def _tell_the_ui(rt: Runtime, decided: Review) -> str:
+    """End the run that asks the same in the UI. The decision stands whether or not the server can be told of it."""
+    try:
+        end_run(rt, decided.id)
+    except FlowsError as error:
+        return f"The run in the UI still asks, and will be told later: {error}"
+    return ""
+
+
+def _ask_in_the_ui(rt: Runtime, review_id: str) -> str:
+    try:
+        where = open_review(rt, review_id)
+    except FlowsError as error:
+        return f"It is not in the UI yet: {error}"
+    return f"In the UI: {where}" if where else ""
+
+
+def _shown(out: Console, review: Review, told: str, *, as_json: bool) -> int:
     if as_json:
         emit_json(review)
         return 0
@@ -118,4 +172,6 @@ def _shown(out: Console, review: Review, *, as_json: bool) -> int:
     if review.location:
         out.print(f"published to {safe(review.location)}", markup=False, soft_wrap=True)
         out.print(f"{program()} skills show {safe(review.skill)}   # what it takes and how to run it", markup=False)
+    if told:
+        out.print(safe(told), markup=False, soft_wrap=True)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +11,9 @@ from instar.adapters.cli.options import AsJson, opened, project_folder, settings
 from instar.adapters.cli.output import console, emit_json
 from instar.core.reviews import ReviewState, list_reviews
 from instar.core.runtime import prepare_home
+from instar.flows.auth import drop_secret, make_secret, read_secret, secret_file
+from instar.flows.rest import Rest
+from instar.flows.review_runs import Tended, tend
 from instar.flows.server import Server, ServerInfo, run_prefect
 from instar.flows.worker import Worker, WorkerRecord
 
@@ -27,6 +31,9 @@ def register(app: typer.Typer) -> None:
 def up(
     context: typer.Context,
     port: Annotated[int | None, typer.Option("--port", help="A free one is found by default.")] = None,
+    auth: Annotated[
+        bool | None, typer.Option("--auth/--no-auth", help="Let the server ask for a password; kept until changed.")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Start the Prefect server of this home and the worker that runs its flows; what runs already is left alone.
@@ -35,9 +42,16 @@ def up(
     """
     settings = settings_of(context)
     prepare_home(settings)
+    if auth is not None and auth != bool(read_secret(settings.home)):
+        Worker(settings.home).stop()  # with the old password, or without one, nothing of it would work any more
+        Server(settings.home).stop()
+        _ = make_secret(settings.home) if auth else drop_secret(settings.home)
     info = Server(settings.home).start(port=port)
     worker = Worker(settings.home).start(info, settings, project=project_folder())
+    tended = tend(settings, Rest(info.address, read_secret(settings.home)))
     _show(info, worker, as_json=as_json)
+    if not as_json:
+        _told(settings.home, tended)
     return 0
 
 
@@ -73,6 +87,16 @@ def status(context: typer.Context, as_json: AsJson = False) -> int:
 def prefect(context: typer.Context) -> int:
     """Run a `prefect` command against the server of this home, for example `instar prefect flow-run ls`."""
     return run_prefect(settings_of(context).home, context.args)
+
+
+def _told(home: Path, tended: Tended) -> None:
+    out = console()
+    if tended.opened or tended.continued:
+        out.print(f"Reviews that ask now: {', '.join([*tended.opened, *tended.continued])}", markup=False)
+    if read_secret(home):
+        out.print(
+            f"The UI asks for a password, which is the line in {secret_file(home)}", markup=False, soft_wrap=True
+        )
 
 
 def _show(info: ServerInfo, worker: WorkerRecord, *, as_json: bool) -> None:

@@ -12,13 +12,20 @@ from pydantic import JsonValue
 from instar.adapters.cli.options import AsJson, opened
 from instar.adapters.cli.output import console, emit_json, safe, table
 from instar.core.errors import SourceMissing
-from instar.core.skills import call_skill, export_skill, list_skills, load_skill, verify_skills
+from instar.core.skills import call_skill, export_skill, list_skills, load_skill, skill_history, verify_skills
+from instar.core.standing import Change
+from instar.core.standing import retire as take_out
+from instar.core.standing import rollback as put_back
 from instar.skills.registry import Status
 
-app = typer.Typer(no_args_is_help=True, help="List, show, run, verify and export published skills.")
+app = typer.Typer(
+    no_args_is_help=True, help="List, show, run, verify, export, roll back and retire published skills."
+)
 
 Name = Annotated[str, typer.Argument(help="A skill's name.")]
-Version = Annotated[str | None, typer.Option("--version", help="A version; the newest by default.")]
+By = Annotated[str, typer.Option("--by", help="Who decides; recorded with the decision.")]
+Comment = Annotated[str, typer.Option("--comment", help="Why; kept as evidence.")]
+Version = Annotated[str | None, typer.Option("--version", help="A version; the one in force by default.")]
 
 
 @app.command("list")
@@ -113,6 +120,49 @@ def verify(context: typer.Context, as_json: AsJson = False) -> int:
 
 
 @app.command()
+def rollback(
+    context: typer.Context,
+    name: Name,
+    by: By,
+    to: Annotated[str, typer.Option("--to", help="A version; the one before the present one by default.")] = "",
+    comment: Comment = "",
+    as_json: AsJson = False,
+) -> int:
+    """Put an earlier version of a skill in force, or bring a retired skill back. Nothing is deleted."""
+    with opened(context) as rt:
+        change = put_back(rt, name, by=by, to=to, comment=comment)
+    return _changed(change, as_json=as_json)
+
+
+@app.command()
+def retire(context: typer.Context, name: Name, by: By, comment: Comment = "", as_json: AsJson = False) -> int:
+    """Take a skill out of use: it is not listed, run or exported any more. `rollback` brings it back.
+
+    Copies that were exported to an agent's host stay where they are.
+    """
+    with opened(context) as rt:
+        change = take_out(rt, name, by=by, comment=comment)
+    return _changed(change, as_json=as_json)
+
+
+@app.command()
+def history(context: typer.Context, name: Name, as_json: AsJson = False) -> int:
+    """Show every version of a skill, which one is in force, and who rolled it back or retired it."""
+    with opened(context) as rt:
+        rows, changes = skill_history(rt, name)
+    if as_json:
+        emit_json({"versions": rows, "changes": changes})
+        return 0
+    out = console()
+    shown = [(r.version, "yes" if r.in_force else "", r.status, r.approved_by, r.approved_at) for r in rows]
+    out.print(table("", ("version", "in force", "status", "approved by", "approved"), shown))
+    if changes:
+        told = [(c.at, c.kind, c.before or "–", c.version or "–", c.by, c.comment) for c in changes]
+        out.print(table("Changes", ("when", "what", "from", "to", "by", "why"), told))
+    return 0
+
+
+@app.command()
 def export(
     context: typer.Context,
     name: Name,
@@ -126,6 +176,15 @@ def export(
         emit_json({"name": name, "location": str(place)})
     else:
         console().print(f"{safe(place)}", markup=False, soft_wrap=True)
+    return 0
+
+
+def _changed(change: Change, *, as_json: bool) -> int:
+    if as_json:
+        emit_json(change)
+    else:
+        said = f"{change.version} is in force" if change.version else "retired"
+        console().print(f"{safe(change.skill)}: {said} (was {change.before or 'retired'})", markup=False)
     return 0
 
 
