@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 from typer.exceptions import TyperException
 
-from instar.adapters.cli import doctor, events, evolve, review, sandbox, server, skills, store
+from instar.adapters.cli import doctor, events, evolve, review, sandbox, server, skills, status, store
 from instar.adapters.cli.output import console, safe
 from instar.core.errors import InstarError
 from instar.engine.importers import SourceError
@@ -69,6 +69,7 @@ def common(
 
 evolve.register(app)
 server.register(app)
+status.register(app)
 events.register(app)
 doctor.register(app)
 store.register(app)

@@ -1,4 +1,4 @@
-"""`instar up`, `down`, `status`, `prefect`: what runs in the background for a home."""
+"""`instar up`, `down`, `prefect`: what runs in the background for a home."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from instar.adapters.cli.options import AsJson, opened, project_folder, settings_of
+from instar.adapters.cli.options import AsJson, project_folder, settings_of
 from instar.adapters.cli.output import console, emit_json
-from instar.core.reviews import ReviewState, list_reviews
 from instar.core.runtime import prepare_home
 from instar.flows.auth import drop_secret, make_secret, read_secret, secret_file
 from instar.flows.rest import Rest
@@ -24,7 +23,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(up)
     app.command()(down)
-    app.command()(status)
     app.command(context_settings=ANY)(prefect)
 
 
@@ -65,23 +63,6 @@ def down(context: typer.Context, as_json: AsJson = False) -> int:
     else:
         console().print("Stopped." if stopped or worker else "Nothing was running.")
     return 0
-
-
-def status(context: typer.Context, as_json: AsJson = False) -> int:
-    """Show what runs and what waits for a person. Exit code 3 when no server answers."""
-    settings = settings_of(context)
-    server = Server(settings.home).status()
-    with opened(context) as rt:
-        pending = [review.id for review in list_reviews(rt) if review.state is ReviewState.PENDING]
-    if as_json:
-        address = None if server.info is None else server.info.address
-        emit_json({"server": address, "state": server.state, "log": str(server.log), "pending_reviews": pending})
-    else:
-        out = console()
-        where = "`instar up` starts it" if server.info is None else server.info.address
-        out.print(f"server: {server.state} ({where})", markup=False)
-        out.print(f"reviews that wait: {', '.join(pending) or 'none'}", markup=False, soft_wrap=True)
-    return 0 if server.info is not None else 3
 
 
 def prefect(context: typer.Context) -> int:
