@@ -96,6 +96,8 @@ class Night(BaseModel):
     retirements: list[str] = []
     """Reviews that ask whether a skill should go."""
     not_built: dict[str, str] = {}
+    asked: dict[str, str] = {}
+    """The page of the run that asks about each review, where a server shows one."""
 
     @property
     def finished(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 
-from prefect import flow
+from prefect import flow, get_run_logger
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.runtime import flow_run
 from prefect.settings import get_current_settings
@@ -13,10 +13,14 @@ from prefect.settings import get_current_settings
 from instar.core.errors import InstarError, NightFailed, NightRunning, NotEvaluated
 from instar.core.night import Night, NightState, Outcome
 from instar.core.progress import report
+from instar.core.runtime import runtime
 from instar.core.settings import Settings, load_settings
 from instar.engine.documents import Reflection
 from instar.engine.errors import EngineError
+from instar.flows.errors import PrefectRefused
 from instar.flows.exclusive import only
+from instar.flows.notify import Notice, notify
+from instar.flows.review_runs import open_review
 from instar.memstore import MemstoreError
 from instar.sandbox.errors import SandboxError
 from instar.skills.errors import SkillsError
@@ -50,6 +54,7 @@ async def nightly(at: datetime | None = None, options: Options | None = None) ->
             result = await _spend(night, settings, flags)
         except FAILURES as error:
             failed = night.model_copy(update={"state": NightState.FAILED, "reason": one_line(error)})
+            await _tell(settings, failed)
             _finish(failed, at, settings, flags)
             raise NightFailed(f"Night {night.number} failed: {one_line(error)}", "It is made up for") from error
         return _finish(result, at, settings, flags)
@@ -70,7 +75,7 @@ async def _spend(night: Night, settings: Settings, options: Options) -> Night:
     reflection = patient(reflect, pauses)(options)
     await update_progress_artifact(progress, 60.0)  # type: ignore[misc]
     night = night.model_copy(update={"reflection": reflection.id, "proposals": len(reflection.proposals)})
-    night = _build(night, reflection, settings, options)
+    night = _ask(_build(night, reflection, settings, options), settings)
     await update_progress_artifact(progress, 100.0)  # type: ignore[misc]
     return night.model_copy(update={"state": NightState.DONE})
 
@@ -92,6 +97,24 @@ def _build(night: Night, reflection: Reflection, settings: Settings, options: Op
         except NotEvaluated as error:
             not_built[proposal.skill] = one_line(error)
     return night.model_copy(update={"drafts": drafts, "retirements": retirements, "not_built": not_built})
+
+
+def _ask(night: Night, settings: Settings) -> Night:
+    """A suspended run for each review that waits. Without one the review waits all the same, and gets it later."""
+    waiting = [draft.review for draft in night.drafts if draft.review and not draft.decided]
+    asked: dict[str, str] = {}
+    with runtime(settings) as rt:
+        for review in (*waiting, *night.retirements):
+            try:
+                asked[review] = open_review(rt, review)
+            except PrefectRefused as error:
+                get_run_logger().warning("%s", error)
+    return night.model_copy(update={"asked": {review: page for review, page in asked.items() if page}})
+
+
+async def _tell(settings: Settings, night: Night) -> None:
+    link = f"{get_current_settings().ui_url or ''}/runs/flow-run/{night.run}"
+    await notify(settings, Notice(f"Instar: night {night.number} failed", night.reason, link))
 
 
 def _finish(night: Night, at: datetime | None, settings: Settings, options: Options) -> Night:

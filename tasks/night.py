@@ -25,7 +25,7 @@ from instar.memstore import StoreUnavailable
 from instar.prompts import render
 from instar.sandbox.errors import SandboxError
 from instar.skills.errors import NotPublished
-from instar.tasks.artifacts import publish_artifact
+from instar.tasks.artifacts import artifact_key, publish_artifact
 from instar.tasks.verbs import Options, opened
 
 P = ParamSpec("P")
@@ -84,11 +84,22 @@ def ask_retirement(proposal_id: str, skill: str, options: Options) -> str:
 @task(task_run_name="close", persist_result=False)
 def close(night: Night, at: datetime, server: str, options: Options) -> Night:
     """Write the report of a night and settle its window."""
-    text = render("night.md.j2", night=night, server=server)
+    closed = night.model_copy(update={"closed_at": at})
+    text = render("night.md.j2", night=closed, links=links_of(closed, server))
     with opened(options) as rt:
-        closed = nights.close_night(rt, night, now=at, text=text)
-    publish_artifact("night", render("night.md.j2", night=closed, server=server), f"Night {closed.number}")
+        nights.close_night(rt, night, now=at, text=text)
+    publish_artifact("night", text, f"Night {closed.number}: {closed.state.value}")
     return closed
+
+
+def links_of(night: Night, server: str) -> dict[str, str]:
+    """Where the UI shows what a night made, by its page."""
+    if not server:
+        return {}
+    keys = {night.reflection: "reflection"} if night.reflection else {}
+    for draft in night.drafts:
+        keys |= {draft.prd: f"prd-{draft.skill}", draft.gates: f"gates-{draft.skill}"}
+    return {page: f"{server}/artifacts/key/{artifact_key(key)}" for page, key in keys.items()} | night.asked
 
 
 @task(task_run_name="reflect on {group}", persist_result=False)
