@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 from prefect import flow
 from prefect.runtime import flow_run
 from pydantic import BaseModel, ConfigDict
 
 from instar.core.build import Built
-from instar.core.errors import NotEvaluated
 from instar.core.ingest import IngestReport
 from instar.core.learn import DistillReport
+from instar.core.settings import load_settings
 from instar.engine.documents import Prd, Reflection
-from instar.tasks.verbs import Options, build, distill, ingest, reflect, specify
+from instar.flows.drafting import draft_all
+from instar.tasks.verbs import Options, distill, ingest, reflect
 
 
 class Evolved(BaseModel):
@@ -26,6 +29,10 @@ class Evolved(BaseModel):
     requirements: list[Prd]
     drafts: list[Built]
     """In the order of `requirements`."""
+    retirements: list[str] = []
+    """Reviews that ask whether a skill should go."""
+    asked: dict[str, str] = {}
+    """Where each review that waits can be answered in the UI; empty for one that no worker can show yet."""
     not_built: dict[str, str]
     """Proposals that could not be evaluated, with the reason; none of them was rejected."""
 
@@ -36,24 +43,15 @@ async def evolve(paths: list[str], scope: str, options: Options) -> Evolved:
     ingested = ingest(paths, options)
     distilled = distill(options)
     reflection = reflect(options)
-    requirements: list[Prd] = []
-    drafts: list[Built] = []
-    not_built: dict[str, str] = {}
-    for proposal in reflection.proposals:
-        if proposal.plan is None:
-            continue  # to retire a skill asks a person; there is nothing to specify or build
-        try:
-            prd = specify(proposal.id, proposal.skill, options)
-            drafts.append(build(prd.id, prd.skill, options))
-            requirements.append(prd)
-        except NotEvaluated as error:
-            not_built[proposal.skill] = str(error)
+    drafted = draft_all(reflection, load_settings(os.environ, options), options)
     return Evolved(
         run_id=str(flow_run.id),
         ingest=ingested,
         distill=distilled,
         reflection=reflection,
-        requirements=requirements,
-        drafts=drafts,
-        not_built=not_built,
+        requirements=drafted.requirements,
+        drafts=drafted.drafts,
+        retirements=drafted.retirements,
+        not_built=drafted.not_built,
+        asked=drafted.asked,
     )

@@ -5,27 +5,24 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 
-from prefect import flow, get_run_logger
+from prefect import flow
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.runtime import flow_run
 from prefect.settings import get_current_settings
 
-from instar.core.errors import InstarError, NightFailed, NightRunning, NotEvaluated
+from instar.core.errors import InstarError, NightFailed, NightRunning
 from instar.core.night import Night, NightState, Outcome
 from instar.core.progress import report
-from instar.core.runtime import runtime
 from instar.core.settings import Settings, load_settings
-from instar.engine.documents import Reflection
 from instar.engine.errors import EngineError
-from instar.flows.errors import PrefectRefused
+from instar.flows.drafting import draft_all
 from instar.flows.exclusive import only
 from instar.flows.notify import Notice, notify
-from instar.flows.review_runs import open_review
 from instar.memstore import MemstoreError
 from instar.sandbox.errors import SandboxError
 from instar.skills.errors import SkillsError
-from instar.tasks.night import ask_retirement, begin, close, look, patient, read_sources
-from instar.tasks.verbs import Options, build, distill, reflect, specify
+from instar.tasks.night import begin, close, look, patient, read_sources
+from instar.tasks.verbs import Options, distill, reflect
 
 FAILURES = (InstarError, MemstoreError, EngineError, SandboxError, SkillsError, OSError)
 """What ends a night with a reason; anything else is a defect, leaves it open, and it is tried again."""
@@ -74,42 +71,20 @@ async def _spend(night: Night, settings: Settings, options: Options) -> Night:
     await update_progress_artifact(progress, 40.0)  # type: ignore[misc]
     reflection = patient(reflect, pauses)(options)
     await update_progress_artifact(progress, 60.0)  # type: ignore[misc]
-    night = night.model_copy(update={"reflection": reflection.id, "proposals": len(reflection.proposals)})
-    night = _ask(_build(night, reflection, settings, options), settings)
+    drafted = draft_all(reflection, settings, options, pauses)
     await update_progress_artifact(progress, 100.0)  # type: ignore[misc]
-    return night.model_copy(update={"state": NightState.DONE})
-
-
-def _build(night: Night, reflection: Reflection, settings: Settings, options: Options) -> Night:
-    """A tested draft for each proposal, and a question for each skill that may go."""
-    pauses = settings.retry_seconds
-    drafts: list[Outcome] = []
-    retirements: list[str] = []
-    not_built: dict[str, str] = {}
-    for proposal in reflection.proposals:
-        if proposal.plan is None:
-            if review := ask_retirement(proposal.id, proposal.skill, options):
-                retirements.append(review)
-            continue
-        try:
-            prd = patient(specify, pauses)(proposal.id, proposal.skill, options)
-            drafts.append(Outcome.of(patient(build, pauses)(prd.id, prd.skill, options), prd.id))
-        except NotEvaluated as error:
-            not_built[proposal.skill] = one_line(error)
-    return night.model_copy(update={"drafts": drafts, "retirements": retirements, "not_built": not_built})
-
-
-def _ask(night: Night, settings: Settings) -> Night:
-    """A suspended run for each review that waits. Without one the review waits all the same, and gets it later."""
-    waiting = [draft.review for draft in night.drafts if draft.review and not draft.decided]
-    asked: dict[str, str] = {}
-    with runtime(settings) as rt:
-        for review in (*waiting, *night.retirements):
-            try:
-                asked[review] = open_review(rt, review)
-            except PrefectRefused as error:
-                get_run_logger().warning("%s", error)
-    return night.model_copy(update={"asked": {review: page for review, page in asked.items() if page}})
+    made = zip(drafted.drafts, drafted.requirements, strict=True)
+    return night.model_copy(
+        update={
+            "state": NightState.DONE,
+            "reflection": reflection.id,
+            "proposals": len(reflection.proposals),
+            "drafts": [Outcome.of(built, prd.id) for built, prd in made],
+            "retirements": drafted.retirements,
+            "not_built": drafted.not_built,
+            "asked": drafted.asked,
+        }
+    )
 
 
 async def _tell(settings: Settings, night: Night) -> None:
