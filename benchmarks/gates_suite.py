@@ -12,6 +12,7 @@ import time
 
 from benchmarks.forgeries import forgeries
 from benchmarks.policy_corpus import Sample, benign, malicious
+from benchmarks.policy_corpus_recipes import benign_recipes, malicious_recipes, script
 from benchmarks.result import Bar, progress
 from instar.sandbox.gates import run_gates
 from instar.sandbox.gates.judgement import Judgement
@@ -42,6 +43,13 @@ UNPARSABLE = {
     "a case nested too deeply": ("tests/cases/odd.json", b"[" * 100_000),
     "a requirement that is no text": ("references/prd.md", b"\xff\xfe\x00"),
 }
+UNPARSABLE_SCRIPTS = {
+    "a script with half a quotation": "echo 'half\n",
+    "a script with half a loop": "for x in a b; do\n",
+    "a script with an open parenthesis": "echo $(ls\n",
+    "a script nested too deeply": "echo " + "$(" * 500 + "ls" + ")" * 500 + "\n",
+    "a script of another language": "import os\nif os:\n    print(1)\n",
+}
 
 
 def forgery_figures(sandbox: Sandbox, quick: bool) -> tuple[dict[str, float], dict[str, object]]:
@@ -63,13 +71,14 @@ def forgery_figures(sandbox: Sandbox, quick: bool) -> tuple[dict[str, float], di
 
 def policy_figures(quick: bool) -> tuple[dict[str, float], dict[str, object]]:
     """Judge both corpora; a malicious package counts as found only by its own rule at its own severity or worse."""
-    harmless, hostile = list(benign()), list(malicious())
+    harmless, hostile = [*benign(), *benign_recipes()], [*malicious(), *malicious_recipes()]
     if quick:
         harmless, hostile = harmless[::5], hostile[::5]
     seconds: dict[str, float] = {}
     false_alarms = [sample.name for sample in harmless if _judge(sample, seconds).verdict is not Verdict.PASS]
     missed = [sample.name for sample in hostile if not _found(sample, _judge(sample, seconds))]
     unparsable = [Sample(name, {**_base(), path: content}) for name, (path, content) in UNPARSABLE.items()]
+    unparsable += [Sample(name, script(text)) for name, text in UNPARSABLE_SCRIPTS.items()]
     called_safe = [sample.name for sample in unparsable if _judge(sample, seconds).verdict is Verdict.PASS]
     results = {
         "policy.benign": float(len(harmless)),

@@ -22,7 +22,7 @@ from instar.sandbox.schemas import ArgumentSchema, UnusableSchema
 from instar.skills.cases import Case
 from instar.skills.document import MAX_DESCRIPTION, SHORT_DESCRIPTION
 from instar.skills.errors import CaseRefused, PackageRefused
-from instar.skills.manifest import Manifest
+from instar.skills.manifest import Manifest, SkillKind
 from instar.skills.package import (
     CASES,
     MANIFEST,
@@ -39,12 +39,17 @@ from instar.skills.package import (
 REQUIRED = (SKILL_MD, SKILL_PY, MANIFEST, TEST_PY, PRD_MD)
 MAX_FRONTMATTER = 8 * 1024
 MAX_LINES = 500
+REQUIRED_OF_RECIPES = (SKILL_MD, MANIFEST, PRD_MD)
 _PLACES = re.compile(
     r"""(?x) SKILL\.md | LICENSE(\.txt|\.md)? | scripts/(skill\.py|manifest\.json) | tests/test_skill\.py
     | tests/cases/[a-z0-9][a-z0-9_-]{0,63}\.json | references/[\w-]+(\.[\w-]+)*\.(md|txt|json) | evals/[\w-]+\.json
     | assets/[\w.-]+\.(md|txt|json|csv|xml|svg|png|jpg|jpeg|gif|webp|ttf|otf|woff2?|bin|dat|pdf)""",
     re.ASCII,
 )
+
+
+_SCRIPT = re.compile(r"scripts/[a-z0-9][a-z0-9_-]{0,63}\.(?:sh|bash|py)", re.ASCII)
+"""Of a recipe."""
 
 
 def format_package(
@@ -56,32 +61,49 @@ def format_package(
         ToolBroke: the reference validator crashed.
     """
     findings = [_finding(MANIFEST, problem, "manifest") for problem in problems]
-    findings += _places(files)
+    recipe = manifest is not None and manifest.kind is SkillKind.RECIPE
+    findings += _scripts(files) if recipe else _program(files)
+    findings += _places(files, recipe=recipe)
     name = manifest.name if manifest is not None else "skill"
     findings += _skill_md(files.get(SKILL_MD, b""), name, manifest.version if manifest is not None else None)
     if manifest is not None:
         findings += (_finding(MANIFEST, text, "manifest-untrue") for text in differences(files, manifest))
         findings += _schemas(manifest)
         findings += _cases(files, manifest)
-        findings += _code(files, manifest)
+        findings += () if recipe else _code(files, manifest)
     bad = [finding for finding in findings if finding.severity == "high"]
     if bad:
         return failed(f"{len(bad)} violations of the package format: {bad[0].message}", findings)
     return passed(f"{len(files)} files in the format that every known host accepts", findings)
 
 
-def _places(files: Mapping[str, bytes]) -> Iterator[Finding]:
-    try:
-        check_limits(files)
-    except PackageRefused as refused:
-        yield _finding(refused.path, refused.reason, "limits")
+def _program(files: Mapping[str, bytes]) -> Iterator[Finding]:
     for path in REQUIRED:
         if path not in files:
             yield _finding(path, "is missing", "required-file")
     if not any(path.startswith(CASES) for path in files):
         yield _finding(CASES, "holds no case", "required-file")
+
+
+def _scripts(files: Mapping[str, bytes]) -> Iterator[Finding]:
+    """What a recipe must and may hold: scripts that a host runs, and nothing that Instar would."""
+    for path in REQUIRED_OF_RECIPES:
+        if path not in files:
+            yield _finding(path, "is missing", "required-file")
+    if not any(_SCRIPT.fullmatch(path) for path in files):
+        yield _finding("scripts/", "holds no script", "required-file")
     for path in files:
-        if not _PLACES.fullmatch(path):
+        if path == SKILL_PY or path.startswith("tests/"):
+            yield _finding(path, "has no place in a recipe", "unexpected-file")
+
+
+def _places(files: Mapping[str, bytes], *, recipe: bool) -> Iterator[Finding]:
+    try:
+        check_limits(files)
+    except PackageRefused as refused:
+        yield _finding(refused.path, refused.reason, "limits")
+    for path in files:
+        if not _PLACES.fullmatch(path) and not (recipe and _SCRIPT.fullmatch(path)):
             yield _finding(path, "has no place in a package", "unexpected-file")
 
 

@@ -15,11 +15,14 @@ from instar.sandbox.gates.commands import Finished, run_checker, unpacked
 from instar.sandbox.gates.errors import ToolBroke
 from instar.sandbox.gates.judgement import Judgement, failed, passed
 from instar.sandbox.report import Finding
+from instar.skills.manifest import SkillKind
 
 LINE_LENGTH = 118
 RULES = ("E", "F", "W", "I", "B", "A", "C4", "UP", "PIE", "S", "BLE", "T20")
 IGNORED = ("E501", "S101")
 """Long lines are the formatter's business; tests assert, and in a skill policy looks at assertions."""
+IGNORED_IN_RECIPES = ("S404", "S603", "S607", "T201", "T203")
+"""Running programs and printing is what the scripts of a recipe are for; `policy` judges which."""
 SECONDS = 20.0
 
 _COMMON = ("--isolated", "--no-cache", "--target-version=py311", f"--line-length={LINE_LENGTH}")
@@ -28,8 +31,8 @@ _SILENCER = re.compile(
 )
 
 
-def lint(files: Mapping[str, bytes]) -> Judgement:
-    """Judge every Python file of the package.
+def lint(files: Mapping[str, bytes], kind: SkillKind = SkillKind.PROGRAM) -> Judgement:
+    """Judge every Python file of the package. Shell scripts are looked at by `policy`.
 
     Raises:
         ToolBroke: ruff crashed, hung or is missing.
@@ -40,7 +43,8 @@ def lint(files: Mapping[str, bytes]) -> Judgement:
         with unpacked(files, paths) as folder:
             # No path separator may turn into an option: every path was checked by `format` and stands after `--`.
             check = [_ruff(), "check", *_COMMON, "--ignore-noqa", "--output-format=json"]
-            check += [f"--select={','.join(RULES)}", f"--ignore={','.join(IGNORED)}", "--", *paths]
+            ignored = IGNORED + (IGNORED_IN_RECIPES if kind is SkillKind.RECIPE else ())
+            check += [f"--select={','.join(RULES)}", f"--ignore={','.join(ignored)}", "--", *paths]
             violations = _violations(run_checker("ruff check", check, folder, seconds=SECONDS), folder)
             form = [_ruff(), "format", *_COMMON, "--check", "--output-format=json", "--", *paths]
             # Exit code 2 is also a file that cannot be parsed, which is a violation like the others.

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from instar.sandbox.gates.code import review_code
+from instar.sandbox.gates.errors import ToolBroke
 from instar.sandbox.gates.general import review_general
 from instar.sandbox.gates.judgement import Judgement, failed, incomplete, passed
 from instar.sandbox.gates.parsing import parse_python
+from instar.sandbox.gates.recipes import is_script, review_recipe, review_recipe_package, says_its_interpreter
 from instar.sandbox.gates.shape import check_tests
+from instar.sandbox.gates.shellcheck import review_with_shellcheck
 from instar.sandbox.gates.text import review_binary, review_json, review_text, review_words
 from instar.sandbox.report import Finding
 from instar.skills.manifest import Manifest, SkillKind
@@ -26,8 +29,6 @@ _ORDER = {"info": 0, "low": 0, "elevated": 1, "high": 2}
 
 def policy(files: Mapping[str, bytes], manifest: Manifest) -> Judgement:
     """Judge every file; any finding of severity high fails. What cannot be parsed is INCOMPLETE, never safe."""
-    if manifest.kind is not SkillKind.PROGRAM:
-        return incomplete(f"there are no rules yet for packages of kind {manifest.kind}")
     findings: list[Finding] = list(review_manifest(manifest))
     unread: list[Finding] = []
     for path, content in files.items():
@@ -40,7 +41,11 @@ def policy(files: Mapping[str, bytes], manifest: Manifest) -> Judgement:
             findings += review_general({path: data for path, data in files.items() if len(data) <= MAX_CODE_BYTES})
         except SyntaxError as error:
             unread.append(Finding(message=f"cannot be read by bandit: {error}"[:300], rule="unparsable"))
-    findings += check_tests(files)
+    if manifest.kind is SkillKind.RECIPE:
+        findings += review_recipe_package(files, manifest)
+        _shellcheck(files, findings, unread)
+    else:
+        findings += check_tests(files)
     high = [finding for finding in findings if finding.severity == "high"]
     counts = {
         severity: sum(found.severity == severity for found in findings) for severity in ("low", "elevated", "high")
@@ -48,10 +53,22 @@ def policy(files: Mapping[str, bytes], manifest: Manifest) -> Judgement:
     if high:
         return failed(f"{len(high)} findings that no skill may have: {high[0].message}", [*findings, *unread], counts)
     if unread:
-        return incomplete(f"{len(unread)} files cannot be parsed: {unread[0].file}", [*findings, *unread], counts)
+        return incomplete(f"{unread[0].file} {unread[0].message}".strip(), [*findings, *unread], counts)
     return passed(
         f"nothing forbidden in {len(files)} files; {counts['elevated']} things to look at", findings, counts
     )
+
+
+def _shellcheck(files: Mapping[str, bytes], findings: list[Finding], unread: list[Finding]) -> None:
+    """Add what shellcheck says of the scripts that could be read, or why it says nothing."""
+    lost = {found.file for found in unread}
+    paths = [path for path in files if is_script(path) and path not in lost and len(files[path]) <= MAX_CODE_BYTES]
+    try:
+        findings += review_with_shellcheck(files, paths)
+    except SyntaxError as error:
+        unread.append(Finding(message=f"cannot be read by shellcheck: {error}"[:300], rule="unparsable"))
+    except ToolBroke as broke:
+        unread.append(Finding(message=str(broke), rule="tool-broke"))
 
 
 def risk_of(findings: Sequence[Finding], manifest: Manifest | None) -> Risk:
@@ -80,6 +97,13 @@ def review_manifest(manifest: Manifest) -> Iterator[Finding]:
     names = [tool.name for tool in manifest.tools]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Finding(message=f"grants {name!r} twice", file=path, rule="grant-twice", severity="high")
+    if manifest.kind is SkillKind.GUARD:
+        for tool in manifest.tools:
+            message = f"grants {tool.name!r}: a guard only looks at what it is given"
+            yield Finding(message=message, file=path, rule="guard-tool", severity="high")
+        if manifest.side_effects != "none":
+            message = "says that it writes: a guard has no effect but its answer"
+            yield Finding(message=message, file=path, rule="side-effects", severity="high")
     for dependency in manifest.dependencies:
         message = f"brings {dependency.name} {dependency.version} along"
         yield Finding(message=message, file=path, rule="dependency", severity="elevated")
@@ -94,11 +118,19 @@ def review_file(path: str, content: bytes, manifest: Manifest) -> Iterator[Findi
     if path.endswith(".json"):
         yield from review_json(path, content)
         return
-    disguised = list(review_binary(path, content))
+    recipe = manifest.kind is SkillKind.RECIPE
+    disguised = [] if recipe and says_its_interpreter(path, content) else list(review_binary(path, content))
     yield from disguised
-    if path.endswith(_TEXT) or ("." not in path.rpartition("/")[2] and not disguised):
-        yield from review_text(path, content.decode("utf-8"), data=False)
-    if path.endswith(".py") and len(content) > MAX_CODE_BYTES:
+    if path.endswith(_TEXT) or is_script(path) or ("." not in path.rpartition("/")[2] and not disguised):
+        for finding in review_text(path, content.decode("utf-8"), data=False):
+            # In a script the commands themselves are read: a word in a message is none.
+            milder = is_script(path) and finding.rule == "dangerous-command"
+            yield finding.model_copy(update={"severity": "elevated"}) if milder else finding
+    if recipe:
+        yield from review_recipe(path, content, manifest)
+        if path.endswith(".py") and len(content) <= MAX_CODE_BYTES:
+            yield from _hidden_words(path, content)
+    elif path.endswith(".py") and len(content) > MAX_CODE_BYTES:
         message = f"more code than a person can review: {len(content)} bytes"
         yield Finding(message=message, file=path, rule="too-long", severity="high")
     elif path.endswith(".py"):
@@ -110,9 +142,16 @@ def _python(path: str, content: bytes, manifest: Manifest) -> Iterator[Finding]:
     if path != TEST_PY:
         granted = frozenset(tool.name for tool in manifest.tools)
         dependencies = frozenset(dependency.name.replace("-", "_").lower() for dependency in manifest.dependencies)
-        yield from review_code(tree, path, granted=granted, dependencies=dependencies)
+        for finding in review_code(tree, path, granted=granted, dependencies=dependencies):
+            stateful = finding.rule == "global" and manifest.kind is SkillKind.GUARD
+            yield finding.model_copy(update={"severity": "high"}) if stateful else finding
+    yield from _hidden_words(path, content)
+
+
+def _hidden_words(path: str, content: bytes) -> Iterator[Finding]:
+    """Words in texts of the code that escapes and joined lines hide from a look at the source."""
     text = content.decode("utf-8")
-    for node in ast.walk(tree):  # escapes and joined lines hide words from a look at the source
+    for node in ast.walk(parse_python(content)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value not in text:
             for finding in review_words(path, node.value, data=False):
                 yield finding.model_copy(update={"line": node.lineno})

@@ -17,17 +17,19 @@ from instar.sandbox.gates.lint import lint
 from instar.sandbox.gates.policy import policy, risk_of
 from instar.sandbox.gates.regression import regression
 from instar.sandbox.gates.replay import replay
+from instar.sandbox.gates.shellcheck import PROGRAM, shellcheck_version
 from instar.sandbox.gates.strength import strength
 from instar.sandbox.gates.tests import tests
 from instar.sandbox.protocol import Sandbox
 from instar.sandbox.report import Finding, GateReport, GateResult, Verdict
 from instar.skills.cases import Case
 from instar.skills.errors import CaseRefused, ManifestRefused, PackageRefused
-from instar.skills.manifest import Manifest
+from instar.skills.manifest import Manifest, SkillKind
 from instar.skills.package import Package, cases_of, content_digest, parse_manifest
 
 GATES = ("format", "lint", "policy", "replay", "tests", "strength", "regression")
-_TOOLS = ("ruff", "bandit", "skills-ref", "pytest")
+UNPLAYABLE = "a recipe runs the programs of a repository, which no sandbox here holds: nothing can be replayed"
+_TOOLS = ("ruff", "bandit", "skills-ref", "pytest", "instar")
 
 
 def run_gates(
@@ -74,8 +76,16 @@ def run_gates(
         results=results,
         risk=risk_of(looked_at.findings, known),
         isolation=run.isolation(),
-        tools={name: metadata.version(name) for name in _TOOLS},
+        tools=_versions(run.manifest),
     )
+
+
+def _versions(manifest: Manifest | None) -> dict[str, str]:
+    """What judged, and in which version; shellcheck only where there were scripts to check."""
+    found = {name: metadata.version(name) for name in _TOOLS}
+    if manifest is not None and manifest.kind is SkillKind.RECIPE:
+        found[PROGRAM] = shellcheck_version() or "missing"
+    return found
 
 
 class _Run:
@@ -132,10 +142,12 @@ class _Run:
         if gate == "format":
             return format_package(self._package, self.manifest, self._problems)
         if gate == "lint":
-            return lint(self._package)
+            return lint(self._package, self.manifest.kind if self.manifest is not None else SkillKind.PROGRAM)
         judgement: Judgement | None = None
         if gate == "policy" and self.manifest is not None:
             judgement = policy(self._package, self.manifest)
+        elif self.manifest is not None and self.manifest.kind is SkillKind.RECIPE:
+            judgement = incomplete(UNPLAYABLE)
         elif self._candidate is not None:
             judgement = self._judge_behaviour(gate, self._candidate)
             if judgement is not None and judgement.verdict is Verdict.FAIL:

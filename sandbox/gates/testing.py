@@ -132,3 +132,71 @@ def with_files(base: Mapping[str, str], changes: Mapping[str, str | None]) -> di
 
 def fold(files: Mapping[str, str] | None = None, cases: Sequence[Case] = HELD_OUT, task: str = "task-9") -> Fold:
     return Fold(task=task, files=dict(draft() if files is None else files), cases=list(cases))
+
+
+RECIPE_MD = """---
+name: "{name}"
+description: "Before a commit: check the style and run the tests."
+license: "MIT"
+metadata:
+  instar-kind: "recipe"
+  version: "0.1.0"
+---
+
+# {name}
+
+Check what was changed before it is committed.
+
+```sh
+sh scripts/check.sh
+```
+"""
+RECIPE = """#!/usr/bin/env bash
+set -euo pipefail
+ruff check .
+pytest -q
+"""
+GUARD = '''"""Puts an order's number into the form that the order desk expects."""
+
+from __future__ import annotations
+
+
+def run(tools, *, order_id: str) -> dict:
+    """Return the number with its mark."""
+    number = order_id.strip()
+    return {"order_id": number if number.startswith("#") else "#" + number}
+'''
+GUARD_INPUT: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {"order_id": {"type": "string"}},
+    "required": ["order_id"],
+    "additionalProperties": False,
+}
+
+
+def guard(code: str = GUARD, *, tools: Sequence[GrantedTool] = (), side_effects: str = "none") -> dict[str, str]:
+    """A sealed guard: a check that only looks at what it is given."""
+    numbers = {"bare": ("W1", "#W1"), "marked": ("#W2", "#W2"), "spaced": (" W3 ", "#W3")}
+    cases = [
+        Case(name=name, arguments={"order_id": given}, calls=[], returns={"order_id": wanted})
+        for name, (given, wanted) in numbers.items()
+    ]
+    return draft(
+        code,
+        name="order-number",
+        kind="guard",
+        tools=tools,
+        cases=cases,
+        side_effects=side_effects,
+        input_schema=GUARD_INPUT,
+    )
+
+
+def recipe(
+    scripts: Mapping[str, str] | None = None, *, tools: Sequence[GrantedTool] = (), name: str = "check-before-commit"
+) -> dict[str, str]:
+    """A sealed recipe: instructions, and scripts for a coding agent."""
+    base = draft(name=name, kind="recipe", tools=tools, side_effects="writes")
+    manifest = parse_manifest(Package(base))
+    written = {"SKILL.md": RECIPE_MD.format(name=name), "references/prd.md": base["references/prd.md"]}
+    return seal({**written, **(scripts or {"scripts/check.sh": RECIPE})}, manifest)

@@ -3,6 +3,7 @@ import time
 import pytest
 
 from benchmarks.policy_corpus import Sample, benign, code, encode, malicious, plus
+from benchmarks.policy_corpus_recipes import benign_recipes, malicious_recipes
 from instar.sandbox.gates.judgement import Judgement
 from instar.sandbox.gates.policy import policy, risk_of
 from instar.sandbox.gates.testing import CODE, TOOLS, draft, tool
@@ -20,13 +21,13 @@ def risk(files: dict[str, bytes]) -> str:
     return risk_of(judge(files).findings, parse_manifest(files))
 
 
-@pytest.mark.parametrize("sample", list(benign()), ids=lambda sample: sample.name)
+@pytest.mark.parametrize("sample", [*benign(), *benign_recipes()], ids=lambda sample: sample.name)
 def test_a_harmless_package_that_looks_dangerous_passes(sample: Sample):
     judgement = judge(sample.files)
     assert judgement.verdict is Verdict.PASS, judgement.findings
 
 
-@pytest.mark.parametrize("sample", list(malicious()), ids=lambda sample: sample.name)
+@pytest.mark.parametrize("sample", [*malicious(), *malicious_recipes()], ids=lambda sample: sample.name)
 def test_a_malicious_package_is_noticed_by_its_kind_and_place(sample: Sample):
     judgement = judge(sample.files)
     found = [finding for finding in judgement.findings if finding.rule == sample.rule]
@@ -91,10 +92,6 @@ def test_general_findings_of_bandit_are_for_the_reviewer_and_cannot_be_silenced(
 
 def test_more_code_than_a_person_can_review_fails():
     assert "too-long" in {finding.rule for finding in judge(encode(draft(CODE + "x = 1\n" * 20_000))).findings}
-
-
-def test_kinds_without_rules_are_incomplete():
-    assert judge(encode(draft(kind="recipe"))).verdict is Verdict.INCOMPLETE
 
 
 def test_findings_name_the_line():
