@@ -151,8 +151,10 @@ def _kept_report(rt: Runtime, fingerprint: str) -> tuple[str, GateReport] | None
 
 
 def _store_draft(rt: Runtime, draft: Draft, *, parent: str) -> None:
-    with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
-        batch.append(records.document_draft(draft, records.DRAFT, text=_listing(draft), parent=parent))
+    """Keep a draft, unless the same bytes are kept: what was noted beside them then, by an older engine, stays."""
+    if rt.store.get(rt.principal, draft.id) is None:
+        with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
+            batch.append(records.document_draft(draft, records.DRAFT, text=_listing(draft), parent=parent))
 
 
 def _store(rt: Runtime, draft: Draft, result: GateReport, *, parent: str) -> str:
@@ -169,8 +171,8 @@ def _store(rt: Runtime, draft: Draft, result: GateReport, *, parent: str) -> str
         tags=(f"digest:{result.digest}", f"skill:{draft.skill}"),
         parent=draft.id,
     )
+    _store_draft(rt, draft, parent=parent)
     with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
-        batch.append(records.document_draft(draft, records.DRAFT, text=_listing(draft), parent=parent))
         return batch.append(page)
 
 

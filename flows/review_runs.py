@@ -6,6 +6,7 @@ the runs back to what the pages say. This module never imports Prefect.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,9 @@ from instar.core.review_pages import Review, ReviewState
 from instar.core.reviews import expire, get_review, list_reviews
 from instar.core.revising import waiting_revisions
 from instar.core.runtime import Runtime, runtime
-from instar.core.settings import Settings
+from instar.core.settings import Settings, load_settings
 from instar.flows.auth import read_secret
+from instar.flows.errors import PrefectRefused
 from instar.flows.rest import Rest
 from instar.flows.server import Server
 
@@ -95,6 +97,23 @@ def open_review(rt: Runtime, review_id: str, rest: Rest | None = None) -> str:
         return ""
     run = _ensure(rest, rt.settings.scope, review, _runs(rest, review.id))
     return "" if run is None else f"{rest.address}/runs/flow-run/{run}"
+
+
+def ask(options: Mapping[str, str | int | bool], reviews: Sequence[str]) -> dict[str, str]:
+    """Where each of these reviews can be answered; "" for one that the server cannot show yet.
+
+    For a flow, at its end. A server that says no now is asked again by `tend`.
+    """
+    if not reviews:
+        return {}
+    asked = {}
+    with runtime(load_settings(os.environ, options)) as rt:
+        for review_id in reviews:
+            try:
+                asked[review_id] = open_review(rt, review_id)
+            except PrefectRefused:
+                asked[review_id] = ""
+    return asked
 
 
 def end_run(rt: Runtime, review_id: str, rest: Rest | None = None) -> bool:

@@ -51,6 +51,8 @@ def evolved(out: Console, result: Evolved, place: Place, tools: Path | None) -> 
             line(out, f"Decided before: {built.review}: {built.decided}")
     for built, prd in waiting:
         line(out, f"Review waits: {built.review}", style="bold")
+        if where := result.asked.get(built.review):
+            line(out, f"  {where}")
         line(out, f"  {program()} review show {built.review}")
         line(out, f"  {program()} review approve {built.review} --by YOUR-NAME")
         line(out, f"  {_run_command(built.skill, prd, tools)}")
