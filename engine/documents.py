@@ -26,6 +26,8 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
+    made_by: str = ""
+    """The model, and the prompt with its version, where a model wrote it."""
 
 
 # Memories ---------------------------------------------------------------------------------------------------
@@ -289,6 +291,8 @@ class Window:
     since: datetime | None = None
     until: datetime | None = None
     left_out: dict[str, int] = field(default_factory=dict)
+    decisions: Sequence[str] = ()
+    """What reviewers decided before, one line each: "reject user-with-orders 0.1.0: too broad"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +306,8 @@ class CatalogueEntry:
     lineage: str
     own: bool = True
     plan: Plan | None = None
+    code: str = ""
+    """The program as it is published; empty where there is none that may be shown."""
 
 
 @dataclass(frozen=True, slots=True)

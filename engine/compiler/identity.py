@@ -13,6 +13,7 @@ AnyDocument = TypeVar("AnyDocument", bound=Document)
 
 def identified(document: AnyDocument, kind: str) -> AnyDocument:
     """The document with the id `kind-<digest of everything else in it>`."""
-    content = json.dumps(document.model_dump(mode="json", exclude={"id"}), sort_keys=True)
+    unsaid = {"id"} if document.made_by else {"id", "made_by"}
+    content = json.dumps(document.model_dump(mode="json", exclude=unsaid), sort_keys=True)
     digest = hashlib.sha256(content.encode()).hexdigest()
     return document.model_copy(update={"id": f"{kind}-{digest[:16]}"})

@@ -1,0 +1,97 @@
+"""What a model says one session taught, less everything that the session does not show."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+
+from instar.engine.documents import Memory, MemoryKind
+from instar.engine.llm.asker import Asker
+from instar.engine.llm.evidence import folded, unsupported
+from instar.engine.llm.excerpts import Excerpt, excerpt
+from instar.engine.llm.instructions import attempts_in
+from instar.engine.llm.shapes import Distilled, Statement
+from instar.engine.llm.wording import wrong_language
+from instar.engine.session import OutcomeStatus, Session
+
+PROMPT = "model_distill.md.j2"
+MOST = 8
+"""Memories of one session that are kept."""
+_RECORDED = {
+    OutcomeStatus.SUCCESS: "success",
+    OutcomeStatus.FAILURE: "failure",
+    OutcomeStatus.UNKNOWN: "not recorded",
+}
+
+
+def distill(asker: Asker, session: Session) -> list[Memory]:
+    """The supported statements of the model about a session; each rejection is noted with its reason.
+
+    Raises:
+        ModelError: the model could not be asked, or gave nothing of the right shape.
+    """
+    if not session.steps:
+        return []
+    shown = excerpt(session, asker.room("distill", PROMPT))
+    answer = asker.ask(
+        "distill",
+        PROMPT,
+        Distilled,
+        document=session.page_id,
+        outcome=_RECORDED[session.outcome.status],
+        steps=shown.text,
+    )
+    return [*_supported(asker, session, shown, answer), *_reported(asker, session, shown, answer)]
+
+
+def _supported(asker: Asker, session: Session, shown: Excerpt, answer: Distilled) -> Iterator[Memory]:
+    known: set[str] = set()
+    for statement in answer.memories:
+        reason = unsupported(statement, session, shown.shown) or wrong_language(statement.statement, asker.language)
+        if not reason and folded(statement.statement) in known:
+            reason = "says the same again"
+        if not reason and len(known) >= MOST:
+            reason = f"is beyond the {MOST} that are kept"
+        asker.note("distill", session.page_id, reason=reason, statement=statement.statement)
+        if not reason:
+            known.add(folded(statement.statement))
+            yield _memory(asker, session, statement)
+
+
+def _reported(asker: Asker, session: Session, shown: Excerpt, answer: Distilled) -> Iterator[Memory]:
+    """Steps that try to steer the reader: those that are recognised, and those that the model reports."""
+    recognised = {attempt.page for attempt in attempts_in([session])}
+    reported = {session.evidence_id(item.ref) for item in answer.instructions_found if item.ref in shown.shown}
+    pages = sorted(recognised | reported)
+    if pages:
+        yield Memory(
+            id=f"memory-{_digest([session.page_id, 'instructions', *pages])}",
+            kind=MemoryKind.FEEDBACK,
+            session=session.page_id,
+            # The words themselves are not repeated: whoever reads memories is another reader to steer.
+            statement=f"Text in {len(pages)} steps speaks to an agent and tries to direct it; it was not followed.",
+            evidence=pages,
+            tags=["instructions"],
+            made_by=asker.made_by("distill", PROMPT),
+        )
+
+
+def _memory(asker: Asker, session: Session, statement: Statement) -> Memory:
+    cited = [session.evidence_id(ref) for ref in dict.fromkeys(statement.refs)]
+    said = " ".join(statement.statement.split())
+    return Memory(
+        id=f"memory-{_digest([session.page_id, statement.kind, said, cited, statement.tool, statement.status])}",
+        kind=statement.kind,
+        session=session.page_id,
+        statement=said,
+        evidence=cited,
+        tool=statement.tool,
+        status=statement.status,
+        tags=["model"],
+        made_by=asker.made_by("distill", PROMPT),
+    )
+
+
+def _digest(parts: list[object]) -> str:
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:16]

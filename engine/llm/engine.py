@@ -1,0 +1,167 @@
+"""The model engine, and the one that compiles what compiles and asks a model only for the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from instar.engine.compiler.compiler import Compiler
+from instar.engine.compiler.identity import identified
+from instar.engine.compiler.lessons import task_of
+from instar.engine.documents import (
+    Abstention,
+    Catalogue,
+    Draft,
+    Memory,
+    MemoryKind,
+    Prd,
+    Proposal,
+    ProposalAction,
+    Reflection,
+    Window,
+)
+from instar.engine.llm.asker import Asker
+from instar.engine.llm.distill import distill
+from instar.engine.llm.reflect import suggest, warnings
+from instar.engine.llm.specify import specify
+from instar.engine.llm.write import repair, write
+from instar.engine.session import Session
+from instar.sandbox.report import GateReport
+
+MAX_ABSTENTIONS = 20
+
+
+class ModelEngine:
+    """Implements `Engine` with a model for each role. What is counted, not judged, is left to the compiler.
+
+    `limit` caps what one reflection proposes.
+    """
+
+    def __init__(self, asker: Asker, *, limit: int = 5) -> None:
+        self._asker, self._limit = asker, limit
+        self._counting = Compiler(proposals=limit, language=asker.language)
+
+    def distill(self, session: Session) -> list[Memory]:
+        """What the model says the session taught and its evidence bears out, and the outcome as recorded.
+
+        Raises:
+            ModelError: the model could not be asked, or gave nothing of the right shape.
+        """
+        recorded = [memory for memory in self._counting.distill(session) if memory.kind is MemoryKind.OUTCOME]
+        told = [memory for memory in distill(self._asker, session) if memory.kind is not MemoryKind.OUTCOME]
+        return [*recorded, *told]
+
+    def reflect(self, window: Window, catalogue: Catalogue) -> Reflection:
+        """Proposals of the model, with the failures, gaps and uses that are counted without one."""
+        counted = self._counting.reflect(window, catalogue)
+        kept = [p for p in counted.proposals if p.action is ProposalAction.RETIRE]
+        return _with_suggestions(
+            self._asker,
+            counted.model_copy(update={"patterns": [], "proposals": kept, "abstentions": []}),
+            window,
+            catalogue,
+            self._limit,
+        )
+
+    def specify(self, proposal: Proposal, window: Window) -> Prd:
+        """The requirement: compiled where the proposal has a plan, which is proven; otherwise in the model's words.
+
+        Raises:
+            EngineError: it cannot be written.
+        """
+        if proposal.plan is not None:
+            return _warned(self._counting.specify(proposal, window), window)
+        return specify(self._asker, proposal, window)
+
+    def write(self, prd: Prd, catalogue: Catalogue) -> Draft:
+        """The model's program; where there is a plan, the compiler's solution is its example.
+
+        Raises:
+            ModelError: no program came back.
+        """
+        return write(self._asker, prd, catalogue)
+
+    def repair(self, draft: Draft, report: GateReport) -> Draft | None:
+        """A changed program, or None when the model has nothing better."""
+        return repair(self._asker, draft, report) if draft.made_by else None
+
+
+class Hybrid:
+    """Implements `Engine`: compiles what compiles, and asks the model for the rest."""
+
+    def __init__(self, asker: Asker, *, limit: int = 5) -> None:
+        self._asker, self._limit = asker, limit
+        self._compiler = Compiler(proposals=limit, language=asker.language)
+        self._model = ModelEngine(asker, limit=limit)
+
+    def distill(self, session: Session) -> list[Memory]:
+        """What the calls say; where the compiler learned no more than how it ended, what the model says of it.
+
+        Raises:
+            ModelError: the model could not be asked.
+        """
+        compiled = self._compiler.distill(session)
+        if not compiled or any(memory.kind is not MemoryKind.OUTCOME for memory in compiled):
+            return compiled
+        return self._model.distill(session)
+
+    def reflect(self, window: Window, catalogue: Catalogue) -> Reflection:
+        """The compiler's reflection, and proposals of the model for the tasks that none of its patterns serves."""
+        compiled = self._compiler.reflect(window, catalogue)
+        served = {page.rsplit(".", 1)[0] for pattern in compiled.patterns for page in pattern.evidence}
+        tasks = {task_of(session) for session in window.sessions if session.page_id in served}
+        rest = replace(window, sessions=[session for session in window.sessions if task_of(session) not in tasks])
+        left = self._limit - sum(p.action is not ProposalAction.RETIRE for p in compiled.proposals)
+        if left <= 0 or not rest.sessions:
+            return compiled
+        return _with_suggestions(self._asker, compiled, rest, catalogue, left)
+
+    def specify(self, proposal: Proposal, window: Window) -> Prd:
+        """Compiled where there is a plan.
+
+        Raises:
+            EngineError: it cannot be written.
+        """
+        return self._model.specify(proposal, window)
+
+    def write(self, prd: Prd, catalogue: Catalogue) -> Draft:
+        """Compiled where there is a plan, otherwise the model's program.
+
+        Raises:
+            EngineError: it cannot be written.
+        """
+        return self._compiler.write(prd, catalogue) if prd.plan else self._model.write(prd, catalogue)
+
+    def repair(self, draft: Draft, report: GateReport) -> Draft | None:
+        """What a model wrote is mended by the model; what was compiled follows from the evidence."""
+        return self._model.repair(draft, report)
+
+
+def _with_suggestions(
+    asker: Asker, reflection: Reflection, window: Window, catalogue: Catalogue, limit: int
+) -> Reflection:
+    found = suggest(asker, window, catalogue, limit=limit)
+    taken = {proposal.skill for proposal in reflection.proposals}
+    fresh = [proposal for proposal in found.proposals if proposal.skill not in taken]
+    doubled = [
+        Abstention(what=proposal.title, reason=f"{proposal.skill} is proposed already")
+        for proposal in found.proposals
+        if proposal.skill in taken
+    ]
+    cited = [page for proposal in fresh for page in proposal.evidence]
+    update = {
+        "proposals": [*reflection.proposals, *fresh],
+        "abstentions": [*reflection.abstentions, *doubled, *found.abstentions][:MAX_ABSTENTIONS],
+        "evidence": list(dict.fromkeys([*reflection.evidence, *cited])),
+        "made_by": asker.made_by("reflect", "model_propose.md.j2"),
+        "id": "",
+    }
+    return identified(reflection.model_copy(update=update), "reflection")
+
+
+def _warned(prd: Prd, window: Window) -> Prd:
+    """The requirement with what a reviewer must know about text that tries to direct an agent."""
+    cited = {page.rsplit(".", 1)[0] for page in prd.evidence}
+    said = warnings([session for session in window.sessions if session.page_id in cited])
+    if not said:
+        return prd
+    return identified(prd.model_copy(update={"id": "", "risks": [*prd.risks, *said]}), "prd")

@@ -1,0 +1,115 @@
+"""Whether sentences of a model may stand where people and agents read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence, Set
+
+from instar.engine.compiler.phrases import Language
+from instar.engine.compiler.requests import stem_of
+from instar.engine.llm.instructions import speaks_to_agents
+
+MIN_FOREIGN = 0.3
+"""Share of letters in another script above which a text counts as written in another language."""
+MIN_FUNCTION_WORDS = 0.08
+MANY_WORDS = 12
+MIN_KNOWN = 0.5
+"""Share of the telling words of a sentence that must be common to several tasks."""
+SENTENCE = 240
+"""Characters of one sentence."""
+
+_LETTER = re.compile(r"[^\W\d_]")
+_HAN = re.compile(r"[\u3400-\u9fff]")
+_LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
+_WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
+_FUNCTION = frozenset(
+    word
+    for word in re.findall(
+        r"\w+",
+        "the to of and is was are were for with that this it not from or by be as at on which when after because",
+    )
+)
+_CONCRETE = re.compile(r"[@`<>{}$\\|]|://|www\.|\w/\w|~/|\.\w{2,4}\b(?!\s|$)|#\w|\d{3,}|\b\w*_\w*\d\w*\b")
+"""Addresses, paths, markup, ids: nothing of the kind belongs into a general sentence."""
+
+
+def wrong_language(text: str, language: Language) -> str:
+    """Why a text is not in the language that was asked for; empty if it is, or is too short to tell."""
+    letters = _LETTER.findall(text)
+    if len(letters) < 20:
+        return ""
+    han, latin = len(_HAN.findall(text)), len(_LATIN.findall(text))
+    if (len(letters) - han - latin) > MIN_FOREIGN * len(letters):
+        return "is written in another language"
+    if language == "zh":
+        return "" if han >= 0.2 * len(letters) else "is not written in Chinese"
+    if han > MIN_FOREIGN * len(letters):
+        return "is not written in English"
+    words = [word.lower() for word in _WORD.findall(text)]
+    share = sum(word in _FUNCTION for word in words) / max(len(words), 1)
+    return "is not written in English" if len(words) >= MANY_WORDS and share < MIN_FUNCTION_WORDS else ""
+
+
+def unfit(text: str, known: Set[str], language: Language) -> str:
+    """Why a sentence may not be put before an agent; empty if it may.
+
+    `known` are the stems of words that several tasks share: what only one stranger said never gets through.
+    """
+    if not text.strip():
+        return "is empty"
+    if len(text) > SENTENCE:
+        return f"is longer than {SENTENCE} characters"
+    if speaks_to_agents(text):
+        return "reads as an instruction"
+    if _CONCRETE.search(text):
+        return "names an address, a path, an id or a number"
+    if wrong := wrong_language(text, language):
+        return wrong
+    telling = {stem_of(word.lower()) for word in _WORD.findall(text) if len(word) > 3}
+    strange = [word for word in telling if word not in known and word not in _PLAIN]
+    return "" if len(strange) <= (1 - MIN_KNOWN) * len(telling) else "is about something that the tasks do not share"
+
+
+def shared_stems(texts: Iterable[tuple[str, str]], minimum: int) -> frozenset[str]:
+    """The stems of words that occur in texts of at least `minimum` tasks; pairs of task and text."""
+    tasks: dict[str, set[str]] = {}
+    for task, text in texts:
+        for word in {word.lower() for word in _WORD.findall(text[:20_000].replace("_", " "))}:
+            tasks.setdefault(stem_of(word), set()).add(task)
+    return frozenset(stem for stem, seen in tasks.items() if len(seen) >= minimum)
+
+
+def fit(sentences: Sequence[str], known: Set[str], language: Language, most: int) -> tuple[list[str], list[str]]:
+    """The sentences that may be shown, and the reasons why the others may not."""
+    kept: list[str] = []
+    reasons: list[str] = []
+    for sentence in sentences:
+        flat = " ".join(sentence.split())
+        reason = unfit(flat, known, language)
+        if reason:
+            reasons.append(reason)
+        elif flat not in kept and len(kept) < most:
+            kept.append(flat)
+    return kept, reasons
+
+
+_PLAIN = frozenset(
+    stem_of(word)
+    for word in (
+        """
+        able about after again already also always another answer answers asked asks before being better both call
+        called calls case cases change changes check checks collect compare complete convert count data date details
+        different does done each empty every example exactly fails failure field fields find finds first follow
+        format from gather gets give given gives have high important input inputs instead into item items just keep
+        kind known last later less lets like list lists look made make makes many match matter meaning missing more
+        most name names need needed needs never next none number numbers once only order other output over part parts
+        person place plain present program read reads reason record records repeat replace request requests result
+        results return returns right risk risks same saves search several should show shown simple since single some
+        something sort start step steps still stop such sure table take takes task tasks tell tells text than that
+        their them then there these they thing things this those through time tool tools total turn turns type until
+        used useful user users uses using value values very wait want wants well were what when where whether which
+        while whole will with without word words work works would write wrong
+        """.split()  # noqa: SIM905 — as a list it would fill three screens
+    )
+)
+"""Words that say nothing by themselves."""
