@@ -4,8 +4,8 @@ Floors come first; what is left is spent on steps up, best worth per token first
 the concave hull of its levels (a step that is worse than the one after it is taken together with that one), so the
 greedy order never has to skip a step for the sake of a later one (Sinha and Zoltners, 1979).
 
-The order of the steps is kept from turn to turn. Only pages that were demanded lately (`hot`) change their worth,
-all by the same factor, so that their order is nearly the one of the turn before; the rest keep their place.
+The order of the steps is kept from turn to turn. Only pages that were demanded lately (`hot`) change their worth, so
+that their order is nearly the one of the turn before; their old place is kept for when they have cooled.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _FADING, _PACE = 1 - DECAY, -log(DECAY)
 COLD = 1 / 8
 """Recency below this counts as none."""
 TOLERANCE = 0.02
-"""A greedy result that can fall short by more than this share is refined."""
-CORE = 12
+"""A greedy result that can fall short by no more than this share is good enough. Otherwise what is left is spent on
+smaller steps, and if that does not do either, the result is refined."""
+CORE = 16
 """How many pages are refined at once."""
 
 
@@ -59,8 +60,9 @@ class WorkingSet:
         self._rungs: dict[str, list[Rung]] = {}
         self._steps: dict[str, list[Step]] = {}
         self._cold = Ranking()
+        """Steps of all pages, as if none of them had been demanded lately."""
         self._hot: list[Step] = []
-        """Steps of the pages that were demanded lately, in their order of the last turn."""
+        """Steps of the pages that were, in their order of the last turn. Each stands before its twin above."""
         self._recency: dict[str, tuple[float, int]] = {}
         """Of hot pages: how recent, as of which turn."""
         self._cooling: dict[int, set[str]] = {}
@@ -108,6 +110,7 @@ class WorkingSet:
             self._cold.add(step)
         if recency is not None:
             self._heat(item.id, self._faded(recency))
+            self._hot.sort()
 
     def discard(self, page_id: str) -> None:
         """Take a page out; nothing happens when it is not there."""
@@ -225,13 +228,16 @@ class WorkingSet:
         hot, at = self._with_demanded(chosen), 0
         climb = Climb(chosen, left, self._least_step)
         for cheapest, block in self._cold.blocks():
-            if climb.left < self._least_step:
-                break
-            if cheapest <= climb.left or not climb.stop:
-                upto = bisect_right(hot, block[-1], at)
-                climb.take(sorted(hot[at:upto] + block) if upto > at else block)
-                at = upto
-        if climb.left >= self._least_step:
+            if climb.stop and cheapest > climb.left:
+                continue
+            upto = bisect_right(hot, block[-1], at)
+            climb.take(sorted(hot[at:upto] + block) if upto > at else block)
+            at = upto
+            if climb.stop:
+                if climb.left < self._least_step or climb.gap <= TOLERANCE:
+                    break
+                hot, at = [step for step in hot[at:] if step[3] <= climb.left], 0
+        else:
             climb.take(hot[at:])
         if climb.gap > TOLERANCE:
             return self._refine(chosen, climb.left, climb.stop)
@@ -273,51 +279,39 @@ class WorkingSet:
         A rank is a sum of a part that stays and a part that fades, so the next one follows from the last.
         """
         self._turn += 1
-        recency, hot = self._recency, self._hot
-        if cooled := self._cooling.pop(self._turn, None):
-            for page_id in cooled:
-                self._leave(page_id)
-            hot = [step for step in hot if step[1] in recency]
+        recency = self._recency
+        for page_id in self._cooling.pop(self._turn, ()):
+            del recency[page_id]
         self._hot = [
             (DECAY * rank + _FADING * still, page_id, level, cost, below, still)
-            for rank, page_id, level, cost, below, still in hot
+            for rank, page_id, level, cost, below, still in self._hot
+            if page_id in recency
         ]
-        self._hot.sort()  # nearly in order already, which takes little more than looking
         for page_id in demand:
             before = recency.get(page_id)
             self._heat(page_id, 1.0 + (self._faded(before) if before else 0.0))
+        self._hot.sort()  # nearly in order already, which takes little more than looking
 
     def _faded(self, recency: tuple[float, int]) -> float:
         value, turn = recency
         return float(value * DECAY ** (self._turn - turn))
 
     def _heat(self, page_id: str, recency: float) -> None:
-        """Rank the steps of a page with this recency from now on."""
-        steps = self._steps[page_id]
-        before = self._recency.get(page_id)
-        if before is None:
-            for step in steps:
-                self._cold.discard(step)
-        else:
-            self._cooling[_cools_at(before)].discard(page_id)
-            self._hot = [step for step in self._hot if step[1] != page_id]
+        """Rank the steps of a page with this recency from now on; the caller puts them into their place."""
+        if page_id in self._recency:
+            self._cool(page_id)
         now = self._recency[page_id] = (recency, self._turn)
         self._cooling.setdefault(_cools_at(now), set()).add(page_id)
         factor = 1.0 + RECENCY_WEIGHT * recency / self._items[page_id].worth
-        for rank, _, level, cost, below, still in steps:
-            insort(self._hot, (rank * factor, page_id, level, cost, below, still))
-
-    def _leave(self, page_id: str) -> None:
-        """Rank the steps of a page without recency from now on; the caller drops them from the hot ones."""
-        del self._recency[page_id]
-        for step in self._steps[page_id]:
-            self._cold.add(step)
+        self._hot += [
+            (rank * factor, page_id, level, cost, below, still)
+            for rank, _, level, cost, below, still in self._steps[page_id]
+        ]
 
     def _cool(self, page_id: str) -> None:
         """End the recency of a page, when it has any."""
-        if page_id in self._recency:
-            self._cooling[_cools_at(self._recency[page_id])].discard(page_id)
-            self._leave(page_id)
+        if recency := self._recency.pop(page_id, None):
+            self._cooling[_cools_at(recency)].discard(page_id)
             self._hot = [step for step in self._hot if step[1] != page_id]
 
     def _rung(self, page_id: str, level: Level) -> Rung:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 
 from instar.memstore.ladder import Step
 from instar.memstore.pages import Level
 
-_BLOCK = 48
+_BLOCK = 24
+_BEHIND_ALL: Step = (inf, "", Level.NONE, 0, Level.NONE, 0.0)
 
 
 class Ranking:
@@ -48,19 +50,20 @@ class Ranking:
         return zip(self._cheapest, self._blocks, strict=True)
 
     def near(self, rank: float, count: int) -> list[Step]:
-        """Up to this many steps on either side of a rank, as far as they lie in the block around it."""
-        if not self._blocks:
-            return []
-        block = self._blocks[max(bisect_right(self._blocks, rank, key=lambda block: block[0][0]) - 1, 0)]
-        at = bisect_left(block, rank, key=lambda step: step[0])
-        return block[max(at - count, 0) : at + count]
+        """The steps of the block that holds a rank, and on either side of it this many more or what there is."""
+        at = max(bisect_right(self._blocks, rank, key=lambda block: block[0][0]) - 1, 0)
+        found = [step for block in self._blocks[at : at + 1] for step in block]
+        for blocks in (reversed(self._blocks[:at]), self._blocks[at + 1 :]):
+            wanted = len(found) + count
+            for block in blocks:
+                if len(found) >= wanted:
+                    break
+                found += block
+        return found
 
     def _place(self, step: Step) -> int:
-        return max(bisect_right(self._blocks, step, key=_first) - 1, 0)
-
-
-def _first(block: list[Step]) -> Step:
-    return block[0]
+        # Compared as lists, blocks stand in the order of their first steps; the second element breaks a tie.
+        return max(bisect_right(self._blocks, [step, _BEHIND_ALL]) - 1, 0)
 
 
 def _cheapest(block: list[Step]) -> int:
