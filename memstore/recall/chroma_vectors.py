@@ -68,6 +68,8 @@ class ChromaVectors:
 
     def __init__(self, source: ClientSource, file: VectorFile, embedder: str) -> None:
         self._source, self._file = source, file
+        source.attach()
+        self._open = True
         self._suffix = suffix_of(embedder)
         self._collections: dict[str, Any] = {}
         self._sound: set[str] = set()
@@ -150,8 +152,10 @@ class ChromaVectors:
 
     def close(self) -> None:
         """Close the file, and let go of Chroma."""
-        self._file.close()
-        self._source.close()
+        if self._open:
+            self._open = False
+            self._file.close()
+            self._source.close()
 
     def _upsert(self, root: str, vectors: Vectors) -> None:
         with self._translated():
@@ -192,6 +196,8 @@ class ChromaVectors:
 class ClientSource:
     """Chroma, on first use: the server where there is one, else embedded, with the lock on its folder.
 
+    Several indexes of one process share one, and the last that closes it lets go.
+
     Raises on use:
         IndexHeld: another process has it embedded.
         IndexFailed: it cannot be opened, or the server does not answer.
@@ -202,6 +208,11 @@ class ClientSource:
         self.location = server or str(folder)
         self._client: ClientAPI | None = None
         self._held: OwnerLock | None = None
+        self._users = 0
+
+    def attach(self) -> None:
+        """One more that will close it."""
+        self._users += 1
 
     def client(self) -> ClientAPI:
         """Chroma's client, the same one every time."""
@@ -220,7 +231,10 @@ class ClientSource:
         return self._client
 
     def close(self) -> None:
-        """Let go of Chroma and its folder. Closing twice is fine."""
+        """Let go of Chroma and its folder, when nobody else uses them here."""
+        self._users -= 1
+        if self._users > 0:
+            return
         client, self._client = self._client, None
         if client is not None:
             from chromadb.api.client import Client  # noqa: PLC0415

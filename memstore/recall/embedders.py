@@ -50,25 +50,32 @@ class WordLlama:
     cheap = True
 
     def __call__(self, texts: Sequence[str]) -> Matrix:
-        """Mean of the vectors of the word pieces."""
+        """The mean of the vectors of the word pieces."""
         if not texts:
             return np.zeros((0, 256), np.float32)
-        # A blank text would be divided by its length; a full stop is harmless and taken out again.
-        given = [text if text.strip() else "." for text in texts]
-        found = unit(np.asarray(_wordllama()(given), np.float32))
-        found[[not text.strip() for text in texts]] = 0.0
-        return found
+        return unit(_wordllama()(list(texts)))
 
 
 @cache
 def _wordllama() -> Callable[[list[str]], Matrix]:
+    """Sums of the vectors of the word pieces: the direction of their mean, in half the time of the package."""
     import wordllama  # noqa: PLC0415  (loading the weights is not free: only who embeds pays for it)
 
     try:
         model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
     except (OSError, ValueError) as error:
         raise EmbedderFailed(WordLlama.name, f"the weights do not load: {error}") from error
-    return lambda texts: np.asarray(model.embed(texts, norm=False), np.float32)
+    pieces, weights = model.tokenizer, np.asarray(model.embedding, np.float32)
+    pieces.no_padding()
+
+    def pool(texts: list[str]) -> Matrix:
+        found = np.zeros((len(texts), weights.shape[1]), np.float32)
+        for row, encoded in zip(found, pieces.encode_batch_fast(texts, add_special_tokens=False), strict=True):
+            if encoded.ids:
+                weights[encoded.ids].sum(axis=0, out=row)
+        return found
+
+    return pool
 
 
 class Endpoint:

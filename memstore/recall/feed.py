@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from instar.memstore.backend import OutboxRow
 from instar.memstore.maintenance import is_erased
 from instar.memstore.pages import Page
-from instar.memstore.recall.documents import Doc, doc_of, micros, root_of
+from instar.memstore.recall.documents import Doc, doc_of, mark, micros, root_of
 from instar.memstore.recall.embedders import Embedder
 from instar.memstore.recall.errors import EmbedderFailed
-from instar.memstore.recall.index import Matrix, TextCache, VectorKeeper, Vectors, WordIndex
+from instar.memstore.recall.index import Matrix, TextCache, VectorKeeper, Vectors, Wanted, WordIndex
 from instar.memstore.store import Store
 
 BATCH = 1_000
@@ -97,6 +97,21 @@ class Feed:
             if batch.erased:
                 self._words.purge()
         return True
+
+    def drop_details(self, sides: Sequence[Side], before: int) -> int:
+        """Take details from before this time, in microseconds, out of the index; returns how many."""
+        dropped = 0
+        for root in self._words.roots():
+            wanted = Wanted(root, until=before)
+            for kind in sorted(DETAILS):
+                narrowed = replace(wanted, marks=(mark("kind", kind),))
+                while len(seqs := self._words.holding(narrowed, [], BATCH)):
+                    gone = seqs.tolist()
+                    for side in sides:
+                        side.vectors.take(root, gone)
+                    self._words.withdraw(gone)
+                    dropped += len(gone)
+        return dropped
 
     def _read(self, since: int) -> _Batch | None:
         settings = self._words.settings()

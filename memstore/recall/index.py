@@ -72,6 +72,10 @@ class WordIndex(Postings, Protocol):
         """Put documents in place of their earlier versions, take out those that are gone, and remember how far."""
         ...
 
+    def withdraw(self, seqs: Collection[int]) -> None:
+        """Take out documents that the store still has."""
+        ...
+
     def roots(self) -> list[str]:
         """The scope roots that there are."""
         ...

@@ -13,8 +13,9 @@ from instar.memstore.recall.embedders import Embedder, WordLlama, embedder_of
 from instar.memstore.recall.errors import EmbedderFailed, IndexFailed
 from instar.memstore.recall.feed import Side
 from instar.memstore.recall.index import WordIndex
-from instar.memstore.recall.recall import EMBEDDER, Recall, Reranker
+from instar.memstore.recall.recall import Recall, Reranker
 from instar.memstore.recall.sqlite_words import SqliteWords
+from instar.memstore.recall.upkeep import EMBEDDER
 from instar.memstore.recall.vector_file import VectorFile
 from instar.memstore.store import Store, utc_now
 
@@ -49,7 +50,8 @@ def open_recall(
     elif address == "memory:" or folder is None:
         words, make = SqliteWords(None), _in_memory
     elif address.startswith("sqlite:///"):
-        words, make = _words(folder / "words.db"), lambda one: _side(folder, one, server)
+        source = ClientSource(folder / "chroma", server)
+        words, make = _words(folder / "words.db"), lambda one: _side(folder, one, source)
     else:
         raise InvalidRequest("recall needs the address of a store")
     serving, building, notices = wanted, None, []
@@ -83,7 +85,7 @@ def _words(path: Path) -> WordIndex:
         return SqliteWords(path)
 
 
-def _side(folder: Path, embedder: Embedder, server: str) -> Side:
+def _side(folder: Path, embedder: Embedder, source: ClientSource) -> Side:
     path = folder / f"vectors-{suffix_of(embedder.name)}.db"
     try:
         file = VectorFile(path)
@@ -92,7 +94,7 @@ def _side(folder: Path, embedder: Embedder, server: str) -> Side:
             with suppress(OSError):
                 name.unlink()
         file = VectorFile(path)
-    return Side(embedder, ChromaVectors(ClientSource(folder / "chroma", server), file, embedder.name), file)
+    return Side(embedder, ChromaVectors(source, file, embedder.name), file)
 
 
 def _in_memory(embedder: Embedder) -> Side:

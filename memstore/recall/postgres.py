@@ -130,6 +130,11 @@ class PostgresWords:
             _put(connection, docs)
             _remember(connection, _THROUGH, str(through))
 
+    def withdraw(self, seqs: Collection[int]) -> None:
+        """Take out documents that the store still has."""
+        with self._session.writing() as connection:
+            _take(connection, seqs)
+
     def clear(self) -> None:
         """Forget everything, the settings too."""
         with self._session.writing() as connection:

@@ -80,7 +80,10 @@ class _Reading:
             return
         for pattern, span_of in _TIMES:
             if match := pattern.search(self.text):
-                span = span_of(match, self.now)
+                try:
+                    span = span_of(match, self.now)
+                except OverflowError:  # before all calendars: not a time
+                    continue
                 self.filters = replace(self.filters, since=span[0], until=span[1])
                 self._took(match, f"between {span[0]:%Y-%m-%d %H:%M} and {span[1]:%Y-%m-%d %H:%M}")
                 return

@@ -81,6 +81,11 @@ class SqliteWords:
             self._put(connection, docs)
             connection.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (_THROUGH, str(through)))
 
+    def withdraw(self, seqs: Collection[int]) -> None:
+        """Take out documents that the store still has."""
+        with self._writing() as connection:
+            self._take(connection, seqs)
+
     def clear(self) -> None:
         """Forget everything, the settings too."""
         with self._writing() as connection:

@@ -1,0 +1,64 @@
+"""Recalled pages as one text under a token budget, by the same assembly that makes the context of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from instar.memstore.assembly import WorkingSet
+from instar.memstore.ladder import item_of
+from instar.memstore.pages import Level, Page, Pin
+from instar.memstore.recall.answers import Answer
+from instar.memstore.tokens import count_tokens
+
+_BEST, _BESIDE = 3.0, 0.1
+"""What a step of the first hit is worth, and one of a page that only stands beside a hit."""
+_SEPARATOR = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A text of recalled pages. It is marked as such: what was recalled is never learned from as if it were new."""
+
+    text: str
+    tokens: int
+    levels: Mapping[str, Level]
+    left_out: tuple[str, ...]
+    """Hits for which not even a pointer fitted."""
+
+
+def recalled(answer: Answer, budget: int) -> Recalled:
+    """Better hits get the higher fidelity; whatever is left goes to what stands beside them."""
+    working = WorkingSet()
+    pages: dict[str, Page] = {}
+    for place, hit in enumerate(answer.hits):
+        _add(working, pages, hit.page, _BEST / (1 + place))
+    for hit in answer.hits:
+        for page in (hit.before, hit.after):
+            if page is not None and page.id not in pages:
+                _add(working, pages, page, _BESIDE)
+    header = f"[recalled {answer.status}: {len(answer.hits)} pages]"
+    left = budget - count_tokens(header) - _SEPARATOR
+    if left < 0:
+        return Recalled("", 0, {}, tuple(hit.page.id for hit in answer.hits))
+    chosen = working.assemble(left)
+    lines = [header]
+    levels = {page_id: level for page_id, level in chosen.levels.items() if level is not Level.NONE}
+    for hit in answer.hits:
+        lines += [
+            page.forms.at(levels[page.id])
+            for page in (hit.before, hit.page, hit.after)
+            if page is not None and page.id in levels and page.id in pages
+        ]
+        for page in (hit.before, hit.page, hit.after):
+            if page is not None:
+                pages.pop(page.id, None)
+    text = "\n".join(lines)
+    left_out = tuple(hit.page.id for hit in answer.hits if hit.page.id not in levels)
+    return Recalled(text, count_tokens(text), levels, left_out)
+
+
+def _add(working: WorkingSet, pages: dict[str, Page], page: Page, worth: float) -> None:
+    pages[page.id] = page
+    # Nothing that is recalled is pinned: a hard pin holds in its own session.
+    working.add(replace(item_of(page, page.scope), pin=Pin.NONE, bootstrap=False, worth=worth))

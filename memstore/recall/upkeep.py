@@ -1,0 +1,159 @@
+"""Keeps the index up to date, builds it anew, and lets vectors of a new embedder take over when they are whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from instar.memstore.recall.answers import IndexState
+from instar.memstore.recall.errors import EmbedderFailed, IndexFailed, IndexHeld
+from instar.memstore.recall.feed import BATCH, DETAILS_BEFORE, Feed, Side
+from instar.memstore.recall.index import WordIndex
+from instar.memstore.store import Store
+
+EMBEDDER = "embedder"
+"""Under this name the index remembers whose vectors are complete."""
+_LASTING = frozenset({DETAILS_BEFORE})
+_COUNTED = 10_000
+
+Progress = Callable[[int], None]
+"""Called with the number of changes that were brought in so far."""
+
+
+class Upkeep:
+    """The index of one store: its words, the vectors that serve, and those that are being built."""
+
+    def __init__(
+        self, store: Store, words: WordIndex, serving: Side | None, building: Side | None, notices: Sequence[str]
+    ) -> None:
+        self.words, self.serving = words, serving
+        self._building, self._notices = building, tuple(notices)
+        self._feed = Feed(store, words)
+        if not self._feed.belongs():
+            # The index of another store, or of an earlier state of this one, is no index.
+            self.words.clear()
+            try:
+                for side in self.sides():
+                    side.vectors.clear()
+            except (IndexHeld, IndexFailed) as error:
+                self.serving = self._building = None
+                self._notices = (*self._notices, f"without vectors: {error}")
+
+    def sides(self) -> list[Side]:
+        """The vectors that there are."""
+        return [side for side in (self.serving, self._building) if side is not None]
+
+    def catch_up(self, *, seconds: float | None = None, progress: Progress | None = None) -> int:
+        """Bring the index up to date; returns how many batches that took.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+            IndexHeld: the words are up to date, and another process owns the vectors.
+            IndexFailed: a part of the index cannot be written.
+            EmbedderFailed: there are no vectors to be had.
+        """
+        end = float("inf") if seconds is None else time.monotonic() + seconds
+        sides, done = self.sides(), 0
+        try:
+            if seconds is None:
+                for side in sides:
+                    side.vectors.repair()
+            while self._feed.step(sides):
+                done += 1
+                if progress is not None:
+                    progress(done * BATCH)
+                if time.monotonic() > end:
+                    return done
+        except (IndexFailed, IndexHeld, EmbedderFailed):
+            # Whatever is wrong with the vectors, the words need not wait for it.
+            while time.monotonic() <= end and self._feed.step([]):
+                done += 1
+            raise
+        self._switch()
+        return done
+
+    def reindex(self, progress: Progress | None = None) -> IndexState:
+        """Forget the whole index and build it anew from the store. Searches meanwhile say `degraded`.
+
+        Raises:
+            StoreUnavailable, IndexHeld, IndexFailed, EmbedderFailed: as `catch_up`; try again to continue.
+        """
+        for side in self.sides():
+            side.vectors.clear()
+        kept = {name: value for name, value in self.words.settings().items() if name in _LASTING}
+        self.words.clear()
+        for name, value in kept.items():
+            self.words.remember(name, value)
+        self.catch_up(progress=progress)
+        return self.state()
+
+    def freshen(self, patience: float) -> list[str]:
+        """Catch up for a moment; what is still missing then, in words.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+        found = list(self._notices)
+        try:
+            self.catch_up(seconds=patience)
+        except (IndexHeld, IndexFailed, EmbedderFailed) as error:
+            found.append(str(error))
+        try:
+            if lag := self._lag(self.words.through()):
+                found.append(f"{_about(lag)} not in the index yet; `instar reindex` brings it up to date")
+            elif self.serving and (lag := self._lag(self.serving.vectors.through())):
+                found.append(f"{_about(lag)} without vectors yet; `instar reindex` brings them up to date")
+        except IndexFailed as error:
+            found.append(str(error))
+        return list(dict.fromkeys(found))
+
+    def state(self) -> IndexState:
+        """How the index stands against the store.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+            IndexFailed: the index of words cannot be read.
+        """
+        reasons = list(self._notices)
+        lag = self._lag(self.words.through())
+        pages = sum(self.words.totals(root)[0] for root in self.words.roots())
+        vectors = vector_lag = 0
+        if self.serving is not None:
+            vector_lag = self._lag(self.serving.vectors.through())
+            try:
+                vectors = self.serving.vectors.count()
+            except (IndexFailed, IndexHeld) as error:
+                reasons.append(str(error))
+        if lag or vector_lag:
+            reasons.append(f"{_about(max(lag, vector_lag))} not in the index yet")
+        name = self.serving.embedder.name if self.serving else ""
+        return IndexState(pages, lag, vectors, vector_lag, name, tuple(reasons))
+
+    def retire(self, before: int) -> None:
+        """Let the details from before this time, in microseconds, leave the index; the pages stay in the store."""
+        if before > int(self.words.settings().get(DETAILS_BEFORE, "0")):
+            self.words.remember(DETAILS_BEFORE, str(before))
+            self._feed.drop_details(self.sides(), before)
+
+    def close(self) -> None:
+        """Give back files, connections and locks."""
+        for side in self.sides():
+            side.vectors.close()
+        self.words.close()
+
+    def _lag(self, cursor: int) -> int:
+        return self._feed.lag(cursor, most=_COUNTED)
+
+    def _switch(self) -> None:
+        if self._building is not None:
+            if self.serving is not None:
+                self.serving.vectors.clear()
+                self.serving.vectors.close()
+            self.serving, self._building = self._building, None
+            self._notices = ()
+        if self.serving is not None and self.words.settings().get(EMBEDDER) != self.serving.embedder.name:
+            self.words.remember(EMBEDDER, self.serving.embedder.name)
+
+
+def _about(lag: int) -> str:
+    return f"{lag} or more changes are" if lag == _COUNTED else f"{lag} changes are" if lag > 1 else "1 change is"
