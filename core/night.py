@@ -15,7 +15,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from instar.core.build import Built
-from instar.core.errors import NightFailed
+from instar.core.errors import NightFailed, NightRunning
 from instar.core.ingest import IngestReport
 from instar.core.runtime import Runtime
 from instar.memstore import Change, Page, PageDraft, PageType, Provenance, Rejected, State
@@ -112,13 +112,14 @@ def open_night(rt: Runtime, *, run: str, now: datetime) -> Night:
         NightFailed: it was cut off too often. It is closed as failed; the next call begins a new one.
         MemstoreError: the store cannot be read or written.
     """
-    last = next(nights(rt), None)
-    if last is not None and last.state is NightState.OPEN:
+    page = next(rt.store.find(rt.principal, scope=rt.settings.scope, kind=NIGHT, newest_first=True, exact=True), None)
+    last = None if page is None else read_night(page)
+    if last is not None and page is not None and last.state is NightState.OPEN:
         if last.attempts >= MAX_ATTEMPTS:
             reason = f"it was cut off {last.attempts} times; the log of its last run says more: {last.run or 'none'}"
             close_night(rt, last.model_copy(update={"state": NightState.FAILED, "reason": reason}), now=now)
             raise NightFailed(f"Night {last.number} is given up: {reason}", "`instar night` begins a new one")
-        return keep_night(rt, last.model_copy(update={"attempts": last.attempts + 1, "run": run}))
+        return _store(rt, page, last.model_copy(update={"attempts": last.attempts + 1, "run": run}))
     number = 1 if last is None else last.number + 1
     name = f"{NIGHT}-{rt.settings.scope.replace('/', '.')}-{number:06d}"
     night = Night(id=name, number=number, since=settled_through(rt), opened_at=now, run=run)
@@ -146,14 +147,19 @@ def keep_night(rt: Runtime, night: Night, *, text: str = "") -> Night:
     """Store how far a night has come.
 
     Raises:
-        StaleWrite: another process moved the same night on; it does the work.
+        NightRunning: another process took this night over; what this one knows is out of date.
         MemstoreError: the store cannot be written.
     """
     page = rt.store.get(rt.principal, night.id)
-    expect = 0 if page is None else page.version
+    if page is None or page.content["attempts"] != night.attempts:
+        raise NightRunning(f"Night {night.number} was taken over by another run", "`instar status` shows which")
+    return _store(rt, page, night, text)
+
+
+def _store(rt: Runtime, page: Page, night: Night, text: str = "") -> Night:
     with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
         change = Change(state=_PAGE_STATE[night.state])
-        batch.replace(night.id, _content(night), expect=expect, text=text or None, change=change)
+        batch.replace(night.id, _content(night), expect=page.version, text=text or None, change=change)
     return night
 
 
@@ -161,7 +167,7 @@ def close_night(rt: Runtime, night: Night, *, now: datetime, text: str = "") -> 
     """Store the result of a night; from here on its window is settled, or belongs to the next night.
 
     Raises:
-        StaleWrite: another process moved the same night on.
+        NightRunning: another process took this night over.
         MemstoreError: the store cannot be written; the night is still open, and will be continued.
     """
     return keep_night(rt, night.model_copy(update={"closed_at": now}), text=text)
