@@ -15,13 +15,16 @@ from instar.core.hosts import host_skills
 from instar.core.progress import report
 from instar.core.runtime import Runtime
 from instar.engine.documents import Catalogue, CatalogueEntry, Memory, Prd, Proposal, Reflection, Window
-from instar.engine.errors import EngineError
+from instar.engine.errors import Deferred, EngineError
 from instar.engine.session import Origin, Outcome, OutcomeStatus, Session, ToolSchema
 from instar.memstore import Page, PageDraft, PageType, Provenance, Rejected
 from instar.prompts import render
 from instar.skills.document import description_of
 from instar.skills.errors import SkillChanged, SkillQuarantined
-from instar.skills.package import parse_manifest
+from instar.skills.package import SKILL_PY, parse_manifest
+
+MAX_REASONS = 5
+"""Reasons for leaving sessions for later that a report names."""
 
 
 class DistillReport(BaseModel):
@@ -32,6 +35,9 @@ class DistillReport(BaseModel):
     sessions: int = 0
     memories: int = 0
     kinds: dict[str, int] = {}
+    left_for_later: int = 0
+    """Sessions that a model could not be asked about: the budget is spent, or it gave nothing of use."""
+    reasons: dict[str, int] = {}
 
 
 def distill(rt: Runtime, scope: str = "", *, only: Collection[str] | None = None) -> DistillReport:
@@ -49,15 +55,32 @@ def distill(rt: Runtime, scope: str = "", *, only: Collection[str] | None = None
         if page.id not in done or done[page.id].content["fingerprint"] != _state(page, said)
     ]
     kinds: Counter[str] = Counter()
+    later: Counter[str] = Counter()
     toolsets: dict[str, tuple[ToolSchema, ...]] = {}
     for number, page in enumerate(waiting, start=1):
         session = _read(rt, page, toolsets, said)
-        memories = rt.engine.distill(session)
+        try:
+            memories = rt.engine.distill(session)
+        except EngineError as error:
+            later[str(error)] += 1
+            if isinstance(error, Deferred) and error.stops:
+                later[str(error)] += len(waiting) - number
+                break
+            continue
         kinds.update(memory.kind.value for memory in memories)
         _keep(rt, page, memories, done.get(page.id), _state(page, said))
         if number % 20 == 0 or number == len(waiting):
             report("distill", done=number, total=len(waiting), note=f"{kinds.total()} memories")
-    return DistillReport(sessions=len(waiting), memories=kinds.total(), kinds=dict(sorted(kinds.items())))
+    if later:
+        why = max(later, key=lambda reason: later[reason])
+        report("distill", note=f"{later.total()} sessions are left for next time: {why}")
+    return DistillReport(
+        sessions=len(waiting) - later.total(),
+        memories=kinds.total(),
+        kinds=dict(sorted(kinds.items())),
+        left_for_later=later.total(),
+        reasons=dict(later.most_common(MAX_REASONS)),
+    )
 
 
 def _keep(rt: Runtime, page: Page, memories: list[Memory], before: Page | None, state: str) -> None:
@@ -170,7 +193,19 @@ def window(rt: Runtime, scope: str, *, project: str = "", only: Collection[str] 
         memory = records.document(page, Memory)
         if memory.session in mined:
             memories.append(memory)
-    return Window(scope=scope, sessions=sessions, memories=memories, left_out=dict(left_out))
+    return Window(
+        scope=scope, sessions=sessions, memories=memories, left_out=dict(left_out), decisions=list(_decisions(rt))
+    )
+
+
+def _decisions(rt: Runtime) -> Iterator[str]:
+    """What reviewers decided, one line each, the oldest first: the name, the version, and why."""
+    for page in rt.store.find(rt.principal, scope=rt.settings.scope, kind=records.DECISION):
+        review = rt.store.get(rt.principal, str(page.content["review"]))
+        if review is not None:
+            why = " ".join(str(page.content.get("comment") or "").split())[:200]
+            what = f"{page.content.get('kind')} {review.content.get('skill')} {review.content.get('version')}"
+            yield f"{what}: {why}" if why else what
 
 
 def catalogue(rt: Runtime) -> Catalogue:
@@ -198,6 +233,7 @@ def catalogue(rt: Runtime) -> Catalogue:
                 lineage=record.lineage,
                 own=record.name not in retired,
                 plan=None if page is None else records.document(page, Prd).plan,
+                code="" if package is None or SKILL_PY not in package else package.text(SKILL_PY),
             )
         )
     ours = {entry.name for entry in entries}

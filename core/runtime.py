@@ -7,16 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from instar.core.errors import PartMissing, SourceMissing
+from instar.core.models import asker_of, asks_models, engine_of
 from instar.core.settings import Settings
-from instar.engine.compiler.compiler import Compiler
 from instar.engine.protocol import Engine
 from instar.memstore import Principal, Store, open_store
 from instar.sandbox.backends import open_sandbox
 from instar.sandbox.errors import SandboxUnavailable
 from instar.sandbox.protocol import Sandbox
 from instar.skills.registry import Registry
+
+if TYPE_CHECKING:  # the client of models takes seconds to import
+    from instar.engine.llm.asker import Asker
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Runtime:
     settings: Settings
     store: Store
     step: Callable[[str], None] = lambda name: None
+    dry_run: bool = False
 
     @property
     def principal(self) -> Principal:
@@ -36,9 +41,24 @@ class Runtime:
         return Principal("instar", grants=(self.settings.scope,))
 
     @cached_property
+    def asker(self) -> Asker | None:
+        """Access to models; None where the settings want none, and in a dry run, which spends nothing.
+
+        Raises:
+            PartMissing: a model is wanted, and no endpoint is named.
+        """
+        if self.dry_run or not asks_models(self.settings, os.environ):
+            return None
+        return asker_of(self.settings, os.environ)
+
+    @cached_property
     def engine(self) -> Engine:
-        """The engine that the settings name."""
-        return Compiler(proposals=self.settings.proposals, language=self.settings.language)
+        """The engine that the settings name.
+
+        Raises:
+            PartMissing: it needs a model, and no endpoint is named.
+        """
+        return engine_of(self.settings, self.asker)
 
     @cached_property
     def registry(self) -> Registry:
@@ -72,7 +92,12 @@ def runtime(settings: Settings, *, dry_run: bool = False) -> Iterator[Runtime]:
         prepare_home(settings)
     store = open_store("memory:" if dry_run else settings.database)
     try:
-        yield Runtime(settings, store)
+        opened = Runtime(settings, store, dry_run=dry_run)
+        try:
+            yield opened
+        finally:
+            if "asker" in vars(opened) and opened.asker is not None:
+                opened.asker.close()
     finally:
         store.close()
 

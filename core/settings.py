@@ -14,9 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from instar.core.errors import SourceMissing
 from instar.core.hosts import host_folders
+from instar.engine.llm.config import ModelSettings
 
 CRON_FIELDS = 5
 DEFAULT_HOME = "~/.instar"
+PATHS = {"tools", "home", "record", "replay", "handoff"}
+"""Settings that are a path, relative to the file they stand in."""
 LISTS = {"reviewers", "host_skills", "notify"}
 """Settings that hold several values, separated by commas in the environment."""
 
@@ -55,7 +58,14 @@ class Settings(BaseModel):
     scope: str = Field(default="local", pattern=r"^[A-Za-z0-9_-]+(/[A-Za-z0-9_.-]+)*$")
     """Root of the scope paths that this installation reads and writes."""
     store_url: str = Field(default="", description="Where the pages live; empty means SQLite in the home folder.")
-    engine: Literal["compiler"] = "compiler"
+    engine: Literal["compiler", "model", "hybrid", "auto"] = "compiler"
+    """`compiler` needs no model; `hybrid` asks one for what does not compile; `model` asks it for everything; `auto`
+    is hybrid where an endpoint is configured, and otherwise the compiler."""
+    models: ModelSettings = ModelSettings()
+    record: Path | None = Field(default=None, description="Folder that completions are recorded in.")
+    replay: Path | None = Field(default=None, description="Folder that completions are replayed from, with no model.")
+    handoff: Path | None = Field(default=None, description="Folder for prompts and answers by hand, with no model.")
+    run: str = Field(default="", max_length=100, description="What the caps of a run are counted for.")
     sandbox: Literal["auto", "bubblewrap", "docker"] = "auto"
     tools: Path | None = Field(default=None, description="tools.toml: how real tools are reached.")
     reviewers: tuple[str, ...] = ()
@@ -83,8 +93,14 @@ class Settings(BaseModel):
     """How long a night waits before each new attempt, where the engine, the sandbox or the store is unavailable."""
     silence_hours: float = Field(default=48.0, gt=0)
     """`instar status` raises an alarm when no session has arrived for so long, where there are sources."""
+    embedder: str = "wordllama"
+    """What makes vectors: `wordllama` (offline), `MODEL@http://HOST/v1`, or `sentence-transformers:MODEL`."""
+    index_server: str = Field(default="", pattern=r"^([A-Za-z0-9_.-]+:\d{1,5})?$")
+    """HOST:PORT of a Chroma server that keeps the vectors; empty keeps them in the home folder."""
+    index_days: int = Field(default=30, ge=1)
+    """After so many days the single steps of sessions leave the index; what was learned from them stays."""
 
-    @field_validator("home", "tools", mode="after")
+    @field_validator("home", "tools", "record", "replay", "handoff", mode="after")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
@@ -146,7 +162,7 @@ def load_settings(
     origin: dict[str, str] = {}
     for file in (project / "instar.toml", home / "instar.toml"):
         for name, value in _read(file).items():
-            relative = name in {"tools", "home"} and isinstance(value, str)
+            relative = name in PATHS and isinstance(value, str)
             values[name] = (file.parent / Path(str(value)).expanduser()) if relative else value
             if name == "sources":
                 values[name] = _placed(value, file.parent)

@@ -11,7 +11,7 @@ from instar.core.build import Built
 from instar.core.errors import NotEvaluated
 from instar.core.runtime import runtime
 from instar.core.settings import Settings
-from instar.engine.documents import Prd, Reflection
+from instar.engine.documents import Prd, ProposalAction, Reflection
 from instar.flows.errors import PrefectRefused
 from instar.flows.review_runs import open_review
 from instar.tasks.night import ask_retirement, patient
@@ -44,7 +44,7 @@ def draft_all(reflection: Reflection, settings: Settings, options: Options, paus
     retirements: list[str] = []
     not_built: dict[str, str] = {}
     for proposal in reflection.proposals:
-        if proposal.plan is None:
+        if proposal.action is ProposalAction.RETIRE:
             if review := ask_retirement(proposal.id, proposal.skill, options):
                 retirements.append(review)
             continue

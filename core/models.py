@@ -1,0 +1,78 @@
+"""Which engine the settings name, and the models that it may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from instar.core.errors import PartMissing
+from instar.core.settings import Settings
+from instar.engine.compiler.compiler import Compiler
+from instar.engine.llm.config import ROLES, configured, model_for
+from instar.engine.llm.errors import NotConfigured
+from instar.engine.protocol import Engine
+
+if TYPE_CHECKING:  # the client takes seconds to import; who asks no model does not wait for it
+    from instar.engine.llm.asker import Asker
+    from instar.engine.llm.ledger import Ledger
+
+LEDGER = "spend.db"
+CACHE = "completions"
+
+
+def ledger_of(settings: Settings) -> Ledger:
+    """The book of what this home spent on models."""
+    from instar.engine.llm.ledger import Ledger  # noqa: PLC0415 — see above
+
+    return Ledger(settings.home / LEDGER)
+
+
+def asker_of(settings: Settings, environment: Mapping[str, str]) -> Asker:
+    """Access to the models of the settings.
+
+    Raises:
+        PartMissing: the settings ask for a model, and no endpoint is named.
+    """
+    from instar.engine.llm.asker import Asker, Places  # noqa: PLC0415 — see above
+
+    places = Places(
+        cache=None if settings.replay or settings.handoff else settings.home / CACHE,
+        record=settings.record,
+        replay=settings.replay,
+        handoff=settings.handoff,
+    )
+    try:
+        for role in ROLES:
+            model_for(settings.models, role, environment, offline=places.offline)
+    except NotConfigured as error:
+        raise PartMissing(
+            f"engine = {settings.engine!r}: {error}", "Or set engine to compiler, which needs no model"
+        ) from None
+    return Asker(
+        settings.models,
+        ledger_of(settings),
+        places,
+        run=settings.run,
+        language=settings.language,
+        environment=environment,
+    )
+
+
+def engine_of(settings: Settings, asker: Asker | None) -> Engine:
+    """The engine that the settings name; without an asker the compiler."""
+    if asker is None:
+        return Compiler(proposals=settings.proposals, language=settings.language)
+    from instar.engine.llm.engine import Hybrid, ModelEngine  # noqa: PLC0415 — see above
+
+    if settings.engine == "model":
+        return ModelEngine(asker, limit=settings.proposals)
+    return Hybrid(asker, limit=settings.proposals)
+
+
+def asks_models(settings: Settings, environment: Mapping[str, str]) -> bool:
+    """Whether the settings want a model: `auto` does where there is one to ask."""
+    if settings.engine == "auto":
+        offline: Path | None = settings.replay or settings.handoff
+        return offline is not None or configured(settings.models, environment)
+    return settings.engine != "compiler"
