@@ -14,6 +14,8 @@ from instar.core.learn import DistillReport
 from instar.core.settings import load_settings
 from instar.engine.documents import Prd, Reflection
 from instar.flows.drafting import draft_all
+from instar.prompts import render
+from instar.tasks.artifacts import post_artifact
 from instar.tasks.verbs import Options, distill, ingest, reflect
 
 
@@ -44,6 +46,8 @@ async def evolve(paths: list[str], scope: str, options: Options) -> Evolved:
     distilled = distill(options)
     reflection = reflect(options)
     drafted = draft_all(reflection, load_settings(os.environ, options), options)
+    report = render("evolved.md.j2", drafts=drafted.drafts, asked=drafted.asked, not_built=drafted.not_built)
+    await post_artifact(f"evolved-{scope}", report, "What was built, and what waits for review")
     return Evolved(
         run_id=str(flow_run.id),
         ingest=ingested,
