@@ -37,7 +37,7 @@ from instar.memstore.scopes import Principal
 from instar.memstore.staging import Flushed
 from instar.memstore.store import Store
 from instar.memstore.templates import Templates, ToolTemplate, infer_template
-from instar.memstore.trace import Difference, replay
+from instar.memstore.trace import Difference, Run, decisions, replay
 from instar.memstore.transfer import Imported
 from instar.memstore.writeback import Writeback
 from instar.memstore.writes import (
@@ -85,6 +85,7 @@ __all__ = [
     "Rejection",
     "Representations",
     "Retention",
+    "Run",
     "ScopeDenied",
     "SessionStart",
     "StaleWrite",
@@ -103,6 +104,7 @@ __all__ = [
     "ToolTemplate",
     "UnresolvedPointer",
     "Writeback",
+    "decisions",
     "infer_template",
     "open_store",
     "redact",

@@ -20,6 +20,8 @@ from instar.memstore.ladder import Item, Rung, Step, hull, rungs
 from instar.memstore.pages import Level, Pin
 from instar.memstore.ranking import Climb, Ranking, best_levels
 
+POLICY = 1
+"""Grows whenever the same pages and demands may lead to another selection."""
 RECENCY_WEIGHT = 0.6
 DECAY = 0.88
 _FADING, _PACE = 1 - DECAY, -log(DECAY)

@@ -125,6 +125,10 @@ class Desk(Protocol):
         """The decision trace of a run, in order."""
         ...
 
+    def runs(self, limit: int) -> list[tuple[str, str]]:
+        """Name and first line of the traces that there are, the newest first."""
+        ...
+
     def outbox(self, since: int, limit: int) -> list[OutboxRow]:
         """Page changes, oldest first."""
         ...

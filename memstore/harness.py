@@ -81,7 +81,7 @@ class Harness:
         self.run = f"run-{secrets.token_hex(8)}"
         """The name under which the decision trace of this process is stored."""
         self.ledger = Ledger(scope, session)
-        self._working = TracedWorkingSet()
+        self._working = TracedWorkingSet(scope, session)
         self._pages: dict[str, Page] = {}
         self._calls: dict[str, tuple[str, str]] = {}
         """Open calls: page and signature by call id."""

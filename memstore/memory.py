@@ -81,6 +81,9 @@ class _Transaction:
     def trace(self, run: str) -> list[str]:
         return list(self._state.traces.get(run, ()))
 
+    def runs(self, limit: int) -> list[tuple[str, str]]:
+        return [(run, lines[0]) for run, lines in reversed(self._state.traces.items()) if lines][:limit]
+
     def outbox(self, since: int, limit: int) -> list[OutboxRow]:
         return self._state.outbox[since : since + limit]
 

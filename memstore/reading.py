@@ -11,9 +11,12 @@ from instar.memstore.errors import ScopeDenied, UnresolvedPointer
 from instar.memstore.faults import Fault
 from instar.memstore.pages import Page, PageType, State, digest_of
 from instar.memstore.scopes import Principal
+from instar.memstore.trace import Run, run_of
 from instar.memstore.writes import JournalEntry
 
 _CHUNK = 500
+_RUNS = 10_000
+"""So many runs are looked through for those under the grants."""
 
 
 class PageReader:
@@ -212,3 +215,24 @@ class PageReader:
             if len(found) < query.limit:
                 return
             query = replace(query, since=found[-1].seq)
+
+    def runs(self, by: Principal, *, limit: int = 50) -> list[Run]:
+        """The runs whose decisions were recorded under the grants, the newest first."""
+        with self._backend.read() as view:
+            known = view.runs(_RUNS)
+        runs = [run for name, first in known if (run := run_of(name, first)) is not None and by.may(run.scope)]
+        return runs[:limit]
+
+    def trace(self, by: Principal, run: str) -> list[str]:
+        """The decision trace of a run, line by line, for `replay`; empty when there is no such run.
+
+        Raises:
+            ScopeDenied: the run lies out of grant, or does not say where it lies.
+        """
+        with self._backend.read() as view:
+            lines = view.trace(run)
+        if lines:
+            whose = run_of(run, lines[0])
+            if whose is None or not by.may(whose.scope):
+                raise ScopeDenied(by.name, run[:200])
+        return lines

@@ -149,6 +149,13 @@ class SqlTransaction:
         of = schema.traces.c
         return [row.line for row in self._all(select(of.line).where(of.run == run).order_by(of.seq))]
 
+    def runs(self, limit: int) -> list[tuple[str, str]]:
+        """Name and first line of the traces that there are, the newest first."""
+        of = schema.traces.c
+        first = select(func.min(of.seq).label("seq")).group_by(of.run).subquery()
+        statement = select(of.run, of.line).join(first, first.c.seq == of.seq).order_by(of.seq.desc()).limit(limit)
+        return [(row.run, row.line) for row in self._all(statement)]
+
     def outbox(self, since: int, limit: int) -> list[OutboxRow]:
         """Page changes, oldest first."""
         of = schema.outbox.c

@@ -145,11 +145,6 @@ class Store(PageReader):
         now = self._clock()
         self._transact(lambda tx: tx.record([replace(fault, at=fault.at or now) for fault in faults]))
 
-    def trace(self, run: str) -> list[str]:
-        """The decision trace of a run, line by line; empty when there is no such run. Holds ids, never content."""
-        with self._backend.read() as view:
-            return view.trace(run)
-
     def rollback(self, by: Principal, *, scope: str, session: str, versions: Mapping[str, int]) -> Receipt:
         """Bring the pages of a session back to these versions; pages that are not named are hidden.
 

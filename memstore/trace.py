@@ -1,31 +1,50 @@
-"""The decision trace of a run, and its replay: the same inputs must give the same bytes."""
+"""The decision trace of a run, and its replay: the same inputs must give the same bytes.
+
+A trace begins with a line that says whose run it is; then every page that came or went and every decision is a line.
+It holds ids and numbers, never content.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from instar.memstore.assembly import Selection, WorkingSet
+from instar.memstore.assembly import POLICY, Selection, WorkingSet
+from instar.memstore.errors import InvalidRequest
 from instar.memstore.ladder import Item
 from instar.memstore.pages import Level, Pin
 
 
 @dataclass(frozen=True, slots=True)
+class Run:
+    """Whose decisions a trace holds."""
+
+    name: str
+    scope: str
+    session: str
+    policy: int
+    """The version of the policy that decided."""
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
-    """The first turn in which a replay decided otherwise."""
+    """The first line in which a replay decided otherwise. Lines count from 1."""
 
     line: int
     recorded: str
     replayed: str
+    policy: int | None = None
+    """The policy that decided then, where it is another one than that of the replay."""
 
 
 class TracedWorkingSet:
     """A working set that writes down everything it was asked and everything it decided."""
 
-    def __init__(self) -> None:
+    def __init__(self, scope: str, session: str) -> None:
         self._working = WorkingSet()
-        self.lines: list[str] = []
+        self.lines = [_line("run", [POLICY, scope, session])]
         """What was not taken yet."""
 
     def __contains__(self, page_id: object) -> bool:
@@ -63,23 +82,64 @@ def decision(selection: Selection) -> list[object]:
     return [levels, selection.tokens, selection.missing, selection.infeasible]
 
 
+def run_of(name: str, first: str) -> Run | None:
+    """Whose run it is, by the first line of its trace; None where it does not say."""
+    try:
+        what, (policy, scope, session) = json.loads(first)
+    except (ValueError, TypeError):
+        return None
+    return Run(name, str(scope), str(session), int(policy)) if what == "run" else None
+
+
 def replay(lines: Iterable[str]) -> Difference | None:
-    """Decide again what a trace records; None when every decision is the same."""
-    working = WorkingSet()
+    """Decide again what a trace records; None when every decision is the same, byte by byte.
+
+    Raises:
+        InvalidRequest: a line is none of a trace.
+    """
+    working, policy = WorkingSet(), None
     for number, line in enumerate(lines, 1):
-        what, given = json.loads(line)
-        if what == "add":
-            page_id, pin, bootstrap, path, costs, worth, recompute = given
-            levels = tuple(Level(level) for level in path)
-            working.add(Item(page_id, Pin(pin), bootstrap, levels, tuple(costs), worth, recompute))
-        elif what == "discard":
-            working.discard(given)
-        else:
-            budget, demanded, _ = given
+        try:
+            what, given = json.loads(line)
+            if what == "run":
+                policy = None if given[0] == POLICY else int(given[0])
+                continue
+            again = _again(working, what, given)
+        except (ValueError, TypeError, KeyError, IndexError) as error:
+            raise InvalidRequest(f"line {number} is none of a decision trace: {line[:80]!r}") from error
+        if again is not None and again != line:
+            return Difference(number, line, again, policy)
+    return None
+
+
+def decisions(lines: Iterable[str]) -> int:
+    """How many decisions a trace holds."""
+    return sum(line.startswith('["assemble",') for line in lines)
+
+
+def _again(working: WorkingSet, what: object, given: Any) -> str | None:
+    """Do once more what a line records; the line as it is now, where it records a decision."""
+    match what, given:
+        case "add", [str(page_id), pin, bool(bootstrap), [*path], [*costs], float() | int() as worth, recompute]:
+            none, pointer, structured, compressed, full = map(int, costs)
+            levels = tuple(map(Level, path))
+            item = Item(
+                page_id,
+                Pin(pin),
+                bootstrap,
+                levels,
+                (none, pointer, structured, compressed, full),
+                worth,
+                float(recompute),
+            )
+            working.add(item)
+        case "discard", str(page_id):
+            working.discard(page_id)
+        case "assemble", [int(budget), dict() as demanded, _]:
             selection = working.assemble(budget, {page_id: Level(level) for page_id, level in demanded.items()})
-            again = _line("assemble", [budget, demanded, decision(selection)])
-            if again != line:
-                return Difference(number, line, again)
+            return _line("assemble", [budget, demanded, decision(selection)])
+        case _:
+            raise ValueError(what)
     return None
 
 

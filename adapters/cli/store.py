@@ -1,4 +1,4 @@
-"""`instar pages`, `journal`, `faults`, `lineage`: what the store holds and how it came there."""
+"""`instar pages`, `journal`, `faults`, `replay`, `lineage`: what the store holds and how it came there."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from instar.adapters.cli.options import AsJson, Limit, opened
 from instar.adapters.cli.output import console, emit_json, safe, table
 from instar.core.errors import NotFound
 from instar.core.lineage import lineage as trace
-from instar.memstore import Page
+from instar.memstore import Difference, FaultKind, JournalStatus, Page, ReasonCode, decisions
+from instar.memstore import replay as decide_again
 
 pages_app = typer.Typer(no_args_is_help=True, help="List and read pages.")
 
 HASH_LENGTH = 64
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*")
 
+Since = Annotated[int, typer.Option("--since", min=0, help="Only entries after this number.")]
 PageId = Annotated[str, typer.Argument(help="A page id.")]
 
 
@@ -32,6 +34,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(pages_app, name="pages")
     app.command()(journal)
     app.command()(faults)
+    app.command()(replay)
     app.command()(lineage)
 
 
@@ -108,23 +111,77 @@ def history(context: typer.Context, page_id: PageId, as_json: AsJson = False) ->
 
 def journal(
     context: typer.Context,
-    since: Annotated[int, typer.Option("--since", min=0, help="Only entries after this number.")] = 0,
+    since: Since = 0,
+    page: Annotated[str | None, typer.Option("--page", help="Only entries about this page.")] = None,
+    status: Annotated[JournalStatus | None, typer.Option("--status", help="Only entries that ended so.")] = None,
+    code: Annotated[ReasonCode | None, typer.Option("--code", help="Only entries refused for this reason.")] = None,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> int:
-    """Show what was written or refused, and why."""
+    """Show what was written or refused, and why; the oldest first."""
     with opened(context) as rt:
-        entries = list(rt.store.journal(rt.principal, since=since, limit=limit))
-    _rows(entries, as_json=as_json, empty="The journal is empty.")
+        found = (
+            entry
+            for entry in rt.store.journal(rt.principal, since=since)
+            if page in (None, entry.page_id) and status in (None, entry.status) and code in (None, entry.code)
+        )
+        entries = list(islice(found, limit))
+    _rows(entries, as_json=as_json, empty="No entries.")
+    if len(entries) == limit and not as_json:
+        console().print(f"There may be more: --since {entries[-1].seq} continues here.")
     return 0
 
 
-def faults(context: typer.Context, limit: Limit = 50, as_json: AsJson = False) -> int:
-    """Show failures of the memory contract; there should be none."""
+def faults(
+    context: typer.Context,
+    since: Since = 0,
+    session: Annotated[str | None, typer.Option("--session", help="Only faults of this session.")] = None,
+    kind: Annotated[FaultKind | None, typer.Option("--kind", help="Only faults of this kind.")] = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> int:
+    """Show failures of the memory contract, the oldest first; there should be none."""
     with opened(context) as rt:
-        found = list(islice(rt.store.faults(rt.principal, scope=rt.settings.scope), limit))
+        every = rt.store.faults(rt.principal, scope=rt.settings.scope, session=session, since=since)
+        found = list(islice((fault for fault in every if kind in (None, fault.kind)), limit))
     _rows(found, as_json=as_json, empty="No faults.")
+    if len(found) == limit and not as_json:
+        console().print(f"There may be more: --since {found[-1].seq} continues here.")
     return 0
+
+
+def replay(
+    context: typer.Context,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run; without one the runs are listed.")] = None,
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> int:
+    """Decide once more what a run decided about its contexts: byte by byte the same, or the first difference."""
+    with opened(context) as rt:
+        runs = rt.store.runs(rt.principal, limit=limit) if run is None else []
+        lines = rt.store.trace(rt.principal, run) if run is not None else []
+    if run is None:
+        _rows(runs, as_json=as_json, empty="No runs: a harness records one for each session.")
+        return 0
+    if not lines:
+        raise NotFound(f"No run {run!r}", "`instar replay` lists the runs")
+    difference = decide_again(lines)
+    made = decisions(lines)
+    if as_json:
+        emit_json({"run": run, "decisions": made, "difference": difference and dataclasses.asdict(difference)})
+    elif difference is None:
+        console().print(f"{run}: {made} decisions, every one the same.", markup=False)
+    else:
+        _show_difference(run, difference)
+    return 0 if difference is None else 1
+
+
+def _show_difference(run: str, difference: Difference) -> None:
+    out = console()
+    cause = f" (recorded by policy {difference.policy})" if difference.policy is not None else ""
+    out.print(f"{safe(run)}: line {difference.line} differs{cause}.", markup=False)
+    for what, line in (("recorded", difference.recorded), ("replayed", difference.replayed)):
+        out.print(f"{what}: {safe(line)}", markup=False, soft_wrap=True)
 
 
 def lineage(

@@ -192,6 +192,7 @@ COMMANDS: list[list[str]] = [
             "pages",
             "journal",
             "faults",
+            "replay",
         )
     ],
     *[[name] for name in ("lineage", "doctor", "up", "down", "status")],
@@ -220,6 +221,7 @@ def test_every_command_teaches_and_speaks_json(run) -> None:
         (["pages", "list"], None),
         (["journal"], None),
         (["faults"], None),
+        (["replay"], None),
     ],
 )
 def test_an_empty_home_answers_with_an_empty_list(run, arguments, key) -> None:

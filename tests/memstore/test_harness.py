@@ -356,7 +356,7 @@ def test_a_run_can_be_replayed_and_a_changed_trace_is_found_out(store: Store) ->
         harness.assemble({page: Level.STRUCTURED})
         harness.post_model(f"turn {number}")
     harness.close()
-    lines = store.trace(harness.run)
+    lines = store.trace(ALICE, harness.run)
     assert sum('["assemble"' in line for line in lines) == 6
     assert LONG[:40] not in "".join(lines)
     assert replay(lines) is None
@@ -364,7 +364,29 @@ def test_a_run_can_be_replayed_and_a_changed_trace_is_found_out(store: Store) ->
     difference = replay(changed)
     assert difference is not None
     assert difference.recorded != difference.replayed
-    assert store.trace("run-nowhere") == []
+    assert difference.policy is None
+    older = replay([changed[0].replace('["run",[', '["run",[90'), *changed[1:]])
+    assert older is not None
+    assert older.policy is not None
+    assert store.trace(ALICE, "run-nowhere") == []
+
+
+def test_runs_are_listed_and_read_under_the_grants_only(store: Store) -> None:
+    for session in ("s-first", "s-second"):
+        harness = Harness(store, ALICE, scope="local/desk", session=session, budget=300)
+        harness.session_start()
+        harness.close()
+    assert [run.session for run in store.runs(ALICE)] == ["s-second", "s-first"]
+    assert [run.session for run in store.runs(ALICE, limit=1)] == ["s-second"]
+    assert store.runs(BOB) == []
+    with pytest.raises(ScopeDenied):
+        store.trace(BOB, harness.run)
+
+
+@pytest.mark.parametrize("line", ["", "[]", '["add",["p"]]', '["assemble",["x",{},[]]]', '["burn","p"]', '["add",7]'])
+def test_what_is_no_trace_is_not_replayed(line: str) -> None:
+    with pytest.raises(InvalidRequest, match="line 1"):
+        replay([line])
 
 
 class CountingBackend:
