@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -17,6 +18,14 @@ from instar.flows.errors import PrefectRefused
 
 TIMEOUT = 30.0
 AUTH = "PREFECT_API_AUTH_STRING"
+
+
+BUSY_PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
+"""Seconds between attempts while the server says 503: its database was locked for longer than it waits."""
+
+
+class _Busy(PrefectRefused):
+    """The server is there, and did nothing: asking again is safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,14 @@ class Rest:
         return self._ask("POST", path, json.dumps(body))
 
     def _ask(self, method: str, path: str, body: str | None) -> JsonValue:
+        for pause in BUSY_PAUSES:
+            try:
+                return self._ask_once(method, path, body)
+            except _Busy:
+                time.sleep(pause)
+        return self._ask_once(method, path, body)
+
+    def _ask_once(self, method: str, path: str, body: str | None) -> JsonValue:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         if self.secret:
             headers["Authorization"] = "Basic " + base64.b64encode(self.secret.encode()).decode()
@@ -65,6 +82,8 @@ class Rest:
             connection.close()
         if response.status == HTTPStatus.NOT_FOUND:
             return None
+        if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise _Busy(self.address, path, "503, it is busy")
         if response.status >= HTTPStatus.BAD_REQUEST:
             raise PrefectRefused(self.address, path, f"{response.status} {text[:200].decode('utf-8', 'replace')}")
         try:
