@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import time
@@ -11,9 +12,9 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from instar.adapters.capture.answers import Finished
-from instar.adapters.capture.context import FRAME_TOKENS, Brief, Held
+from instar.adapters.capture.context import Brief, Held, frame_tokens
 from instar.core import spool
-from instar.core.live import TOOL_CALL, Event, Feeder, live_scope, read_lines, run_id
+from instar.core.live import MESSAGE, TOOL_CALL, Event, Feeder, live_scope, read_lines, run_id
 from instar.core.settings import Settings
 from instar.memstore import Harness, MemstoreError, Principal, State, Store, open_store
 from instar.memstore.redaction import default_redactor, redact_fields
@@ -103,6 +104,17 @@ class Link:
             self._failed(error)
         return found
 
+    def said(self) -> list[str]:
+        """The keys of the messages of this session that are recorded."""
+        if self._store is None:
+            return []
+        try:
+            found = self._store.find(self._by, scope=self._scope, session=self._run, kind=MESSAGE)
+            return [said_key(str(page.content.get("speaker")), page.text) for page in found]
+        except MemstoreError as error:
+            self._failed(error)
+            return []
+
     def assemble(self, budget: int, brief: Brief, query: str) -> Held:
         """What the session holds that fits into the budget, with lessons and skills for what is asked."""
         if self._harness is None or self._store is None:
@@ -111,7 +123,7 @@ class Link:
             lessons, skills = brief.find(
                 self._settings, self._store, self._by, project=self._project, query=query, budget=budget // 4
             )
-            self._harness.budget = max(budget - FRAME_TOKENS - brief.tokens, 0)
+            self._harness.budget = max(budget - frame_tokens() - brief.tokens, 0)
             return Held(self._harness.assemble().text, lessons, skills)
         except MemstoreError as error:
             self._failed(error)
@@ -190,3 +202,10 @@ class Link:
                     Path(path).unlink()
         except OSError as error:
             self.alarm(f"the spool cannot be read: {error.strerror or error}")
+
+
+def said_key(speaker: str, text: str) -> str:
+    """What makes two messages the same; as they are recorded, that is without secrets."""
+    redactor = default_redactor()
+    clean = redactor.redact(text).text if redactor.suspicious(text) else text
+    return hashlib.sha256(f"{speaker}:{clean}".encode("utf-8", "replace")).hexdigest()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from pydantic import JsonValue
 
 from instar.adapters.capture.answers import Answers
 from instar.adapters.capture.context import Brief, compose
-from instar.adapters.capture.link import Link
+from instar.adapters.capture.link import Link, said_key
 from instar.adapters.capture.plain import to_arguments, to_json, to_value
 from instar.core import spool
 from instar.core.live import Event, Kind, read_event
@@ -56,7 +57,7 @@ class Recorder:
         brief: Brief | None = None,
     ) -> None:
         self.agent, self.session, self.project, self.task = agent, session, project, task
-        self._settings, self.budget = settings, budget
+        self.settings, self.budget = settings, budget
         self._folder = spool.folder_of(str(settings.home))
         self._lock = threading.RLock()
         self._link = Link(settings, agent=agent, session=session, project=project, folder=self._folder)
@@ -66,8 +67,9 @@ class Recorder:
         self._answers = Answers()
         self._running: dict[str, str] = {}
         """Tools of the calls that have no result yet, by call id."""
-        self._turn, self._asked = 0, task
+        self._turn, self._decides, self._asked = 0, False, task
         self._rules: list[str] = []
+        self._said: Counter[str] = Counter()
         self._process, self._origin = 0, "interactive"
         self.lost = 0
         """Events that neither the spool nor the store could take."""
@@ -80,6 +82,7 @@ class Recorder:
             self._open_journal()
             self._link.connect(self.budget)
             self._answers = Answers(self._link.finished())
+            self._said = Counter(self._link.said())
             self._origin = origin
             self._note(Kind.START, origin=origin, task=self.task)
             for kind, texts in (("bootstrap", [bootstrap] if bootstrap else []), ("constraint", constraints)):
@@ -93,6 +96,8 @@ class Recorder:
         with self._lock:
             if self._journal is None and not self._link.connected:
                 return
+            for call_id in list(self._running):
+                self.result(call_id, error="no result before the session ended")
             if outcome:
                 self._note(Kind.OUTCOME, status=outcome, basis="agent", note=note)
             self._note(Kind.END, task=self.task, origin=self._origin)
@@ -105,28 +110,33 @@ class Recorder:
 
     # What happens
 
-    def call(self, tool: str, arguments: object, *, call_id: str = "") -> Noted:
-        """A tool is about to be called. Durable when this returns, unless the disk fails."""
+    def call(
+        self, tool: str, arguments: object, *, call_id: str = "", at: float | None = None, replay: bool = True
+    ) -> Noted:
+        """A tool is about to be called. Durable when this returns, unless the disk fails.
+
+        `at` is when it was, where that is known better; without `replay` the call was made in any case.
+        """
         with self._lock:
             given = self._link.clean(to_arguments(arguments))
-            answer = self._answers.take(tool, given, call_id)
+            answer = self._answers.take(tool, given, call_id) if replay else None
             if answer is not None:
                 return Noted(call_id or answer.call_id, answered=True, value=answer.value)
-            if not self._running:
+            if not self._running and not self._decides:
                 self._turn += 1
             unique = (
                 call_id if call_id and call_id not in self._running else f"{call_id or tool}#{os.urandom(6).hex()}"
             )
-            self._note(Kind.CALL, tool=tool, arguments=given, call=unique, turn=self._turn)
+            self._note(Kind.CALL, at=at, tool=tool, arguments=given, call=unique, turn=self._turn)
             self._running[unique] = tool
             return Noted(unique)
 
-    def result(self, call_id: str, value: object = None, *, error: str = "") -> None:
+    def result(self, call_id: str, value: object = None, *, error: str = "", at: float | None = None) -> None:
         """A tool has answered, or failed with `error`. A call that was not taken down is ignored."""
         with self._lock:
             if self._running.pop(call_id, None) is None:
                 return
-            self._note(Kind.RESULT, call=call_id, value=to_value(value), error=error)
+            self._note(Kind.RESULT, at=at, call=call_id, value=to_value(value), error=error)
             if len(self._pending) >= FEED_AFTER or self._journal is None:
                 self._feed()
 
@@ -138,8 +148,19 @@ class Recorder:
         """Someone said something: "user", "assistant" or "system"."""
         if text.strip():
             with self._lock:
+                self._said[said_key(speaker, text)] += 1
                 self._asked = text if speaker == "user" else self._asked
                 self._note(Kind.MESSAGE, speaker=speaker, text=text)
+
+    def heard(self, conversation: Sequence[tuple[str, str]]) -> None:
+        """The conversation as a framework holds it, by speaker and text: what is not recorded of it yet, is."""
+        with self._lock:
+            counted: Counter[str] = Counter()
+            for speaker, text in conversation:
+                name = said_key(speaker, text)
+                counted[name] += 1
+                if counted[name] > self._said[name]:
+                    self.message(text, speaker=speaker)
 
     def plan(self, fields: Mapping[str, object]) -> None:
         """What the agent is up to: goal, current step, dependencies. Fields that are not named stay."""
@@ -165,9 +186,16 @@ class Recorder:
 
     # Before a decision
 
+    def decision(self) -> None:
+        """The model is about to decide: the calls that follow belong together."""
+        with self._lock:
+            self._decides = True
+            self._turn += 1
+
     def context(self, query: str = "") -> str:
         """What the model should see before it decides, within the budget: rules, plan, record, lessons, skills."""
         with self._lock:
+            self.decision()
             self._feed()
             held = self._link.assemble(self.budget, self._brief, query or self._asked)
             return compose(held, self._rules)
@@ -184,10 +212,11 @@ class Recorder:
 
     # Inside
 
-    def _note(self, kind: Kind, **fields: JsonValue) -> None:
+    def _note(self, kind: Kind, *, at: float | None = None, **fields: JsonValue) -> None:
         if self._process and self._process != os.getpid():
             self._after_fork()
-        line = self._link.redacted({**spool.stamp(self.agent, self.session, self.project, kind.value), **fields})
+        stamp = spool.stamp(self.agent, self.session, self.project, kind.value)
+        line = self._link.redacted({**stamp, **({} if at is None else {"at": at}), **fields})
         event = read_event(line)
         self._pending.append(event)
         if self._journal is None:
