@@ -22,7 +22,7 @@ MIN_QUOTE = 8
 """Characters; half as many where the quotation is Chinese."""
 MIN_SHARED = 0.5
 """Share of the telling words of a statement that must occur in what it cites."""
-MIN_WORDS = 3
+MIN_WORDS = 2
 """Telling words without which a statement carries no information."""
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
@@ -43,7 +43,8 @@ _COMMON = frozenset(
     here him his how into its itself just later like made make makes many may memory might more most must need needed
     never next not now off once one only other our out over own result results returned same session she should since
     some step steps succeeded success successfully such task than that the their them then there these they this
-    those through time too tool tools under until use used user using very was way well were what when where which
+    those through time too tool tools under until use used user using very
+    want wanted wants was way well were what when where which
     while who why will with without would you your
     """.split()  # noqa: SIM905 — as a list it would fill two screens
 )

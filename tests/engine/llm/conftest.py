@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from instar.engine.llm.config import ROLES, ModelSettings, Role, model_for
 from instar.engine.llm.endpoint import Endpoint
 from instar.engine.llm.ledger import Ledger
 from instar.engine.llm.requests import Request
 from instar.engine.llm.testing import ModelServer, say, serving
+from instar.engine.session import Message, Session, Speaker, Step, ToolCall, ToolResult
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +73,21 @@ def request_for() -> Callable[..., Request]:
         )  # fmt: skip
 
     return make
+
+
+@pytest.fixture
+def compilable() -> list[Session]:
+    """Sessions with a loop that the miner finds."""
+    sessions = []
+    for n in range(8):
+        orders = [f"#W{n}{k}77" for k in range(3)]
+        exchanges: list[tuple[str, dict[str, JsonValue], JsonValue]] = [
+            ("get_customer", {"name": f"name-{n}9"}, {"orders": [*orders]}),
+            *(("get_order", {"order_id": i}, {"order": i, "total": 100}) for i in orders),
+        ]
+        steps: list[Step] = [Message(0, Speaker.USER, "please look")]
+        for at, (tool, arguments, answer) in enumerate(exchanges):
+            steps.append(ToolCall(1 + 2 * at, f"c{at}", tool, arguments, at))
+            steps.append(ToolResult(2 + 2 * at, f"c{at}", tool, answer))
+        sessions.append(Session(f"s{n}", "test", "desk", f"task-{n}", tuple(steps)))
+    return sessions
