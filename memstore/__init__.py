@@ -20,6 +20,7 @@ from instar.memstore.errors import (
 )
 from instar.memstore.faults import Fault, FaultKind
 from instar.memstore.harness import Context, Harness, SessionStart, ToolStart
+from instar.memstore.kinds import Kinds, KindSchema
 from instar.memstore.maintenance import Maintenance, Retention
 from instar.memstore.opening import open_store
 from instar.memstore.pages import (
@@ -66,6 +67,8 @@ __all__ = [
     "InvalidRequest",
     "JournalEntry",
     "JournalStatus",
+    "KindSchema",
+    "Kinds",
     "Level",
     "Limits",
     "Maintenance",

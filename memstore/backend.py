@@ -117,8 +117,9 @@ class OutboxRow:
 class Desk(Protocol):
     """Reading what waits, and what was decided."""
 
-    def staged(self, scope: str, session: str) -> list[Staged]:
-        """Entries of a session that were staged and not committed, oldest first."""
+    def staged(self, scope: str, session: str | None) -> list[Staged]:
+        """Entries that were staged and not committed, oldest first: of a session in this scope, or without one all in
+        and below the scope."""
         ...
 
     def trace(self, run: str) -> list[str]:
@@ -178,6 +179,10 @@ class Transaction(View, Protocol):
 
         Values of theirs in the journal go too.
         """
+        ...
+
+    def blank(self, ids: Collection[str], grants: Collection[str]) -> list[str]:
+        """Overwrite values in the journal lines of these ids under the grants; returns the ids that had some."""
         ...
 
     def drop(self, page_id: str, numbers: Collection[int]) -> None:

@@ -61,7 +61,10 @@ class Door:
             if text is not draft.text or draft.tags or origin.source or origin.references:
                 tags = self._tags(spotless, page_id, draft.tags)
                 draft = replace(draft, text=text, tags=tags, provenance=self._provenance(spotless, page_id, origin))
-            forms = self.representer.represent(subject_of(page_id, 1, self.scope, draft, content), content_json)
+            subject = subject_of(page_id, 1, self.scope, draft, content)
+            if problem := self.representer.unfit(subject):
+                raise _Unfit(ReasonCode.SCHEMA, problem)
+            forms = self.representer.represent(subject, content_json)
         except _Unfit as unfit:
             return self._rejected(page_id, Op.APPEND, unfit)
         return Entry(Op.APPEND, page_id, content, content_json, text, draft=draft, forms=forms, generated=generated)

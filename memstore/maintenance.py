@@ -13,14 +13,13 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from instar.memstore.backend import Backend, Query, Transaction
-from instar.memstore.pages import RESIDENCY, Page, Pin, Provenance, Representations, digest_of
+from instar.memstore.pages import ERASED, RESIDENCY, Page, Pin, Provenance, Representations, digest_of
 from instar.memstore.scopes import Principal
 from instar.memstore.tokens import count_tokens
+from instar.memstore.wire import page_in
 from instar.memstore.writes import JournalEntry, JournalStatus
 
 T = TypeVar("T")
-ERASED = "erased"
-"""The only content of an erased page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,8 @@ class Maintenance:
     def erase(self, ids: Collection[str], *, reason: str) -> list[str]:
         """Destroy the content of pages, in all versions, beyond recovery. Returns those that there are.
 
+        What is only staged goes too, and what the journal keeps of entries that were refused.
+
         Raises:
             ScopeDenied: one of them lies out of grant; nothing was erased.
         """
@@ -57,9 +58,20 @@ class Maintenance:
         def work(tx: Transaction) -> list[str]:
             heads = self._heads(tx, ids)
             tx.erase([_blank(page) for page in heads])
-            return self._log(tx, heads, "erase", reason)
+            erased = self._log(tx, heads, "erase", reason)
+            return erased + self._erase_uncommitted(tx, set(ids), set(erased), reason)
 
         return self._run(work)
+
+    def _erase_uncommitted(self, tx: Transaction, ids: set[str], erased: set[str], reason: str) -> list[str]:
+        waiting = {staged.seq: staged for grant in self._by.grants for staged in tx.staged(grant, None)}
+        found = {seq: page_id for seq, staged in waiting.items() if (page_id := page_in(staged.entry)) in ids}
+        tx.unstage(list(found))
+        scopes = {page_id: waiting[seq].scope for seq, page_id in found.items()}
+        scopes |= {page_id: self._by.grants[0] for page_id in tx.blank(ids, self._by.grants) if page_id not in scopes}
+        only = sorted(scopes.keys() - erased)
+        self._write_down(tx, [(page_id, scopes[page_id], 0) for page_id in only], "erase", reason)
+        return only
 
     def erase_expired(self, scope: str, *, reason: str = "expired") -> list[str]:
         """Erase what is past its time in and below a scope. Hard-pinned pages stay.
@@ -120,25 +132,19 @@ class Maintenance:
         return heads
 
     def _log(self, tx: Transaction, pages: Iterable[Page], op: str, reason: str) -> list[str]:
-        batch, now = f"care-{secrets.token_hex(10)}", self._clock()
         done = list(pages)
+        self._write_down(tx, [(page.id, page.scope, page.version) for page in done], op, reason)
+        return [page.id for page in done]
+
+    def _write_down(self, tx: Transaction, done: Iterable[tuple[str, str, int]], op: str, reason: str) -> None:
+        batch, now, why = f"care-{secrets.token_hex(10)}", self._clock(), reason[:500]
+        status = JournalStatus.MAINTAINED
         tx.log(
             [
-                JournalEntry(
-                    now,
-                    batch,
-                    self._by.name,
-                    page.scope,
-                    page.id,
-                    op,
-                    JournalStatus.MAINTAINED,
-                    page.version,
-                    detail=reason[:500],
-                )
-                for page in done
+                JournalEntry(now, batch, self._by.name, scope, page_id, op, status, version, detail=why)
+                for page_id, scope, version in done
             ]
         )
-        return [page.id for page in done]
 
     def _run(self, work: Callable[[Transaction], T]) -> T:
         with self._backend.write() as tx:

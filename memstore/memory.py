@@ -74,8 +74,10 @@ class _Transaction:
         wanted = (fault for fault in found if query.session in (None, fault.session))
         return [fault for fault, _ in zip(wanted, range(query.limit), strict=False)]
 
-    def staged(self, scope: str, session: str) -> list[Staged]:
+    def staged(self, scope: str, session: str | None) -> list[Staged]:
         entries = self._state.staged.values()
+        if session is None:
+            return [entry for entry in entries if within(entry.scope, scope)]
         return [entry for entry in entries if (entry.scope, entry.session) == (scope, session)]
 
     def trace(self, run: str) -> list[str]:
@@ -101,6 +103,15 @@ class _Transaction:
 
     def erase(self, pages: Sequence[Page]) -> None:
         self._later += [partial(self._erase, page) for page in pages]
+
+    def blank(self, ids: Collection[str], grants: Collection[str]) -> list[str]:
+        wanted = frozenset(ids)
+
+        def concerned(line: JournalEntry) -> bool:
+            return bool(line.value) and line.page_id in wanted and any(within(line.scope, grant) for grant in grants)
+
+        self._later.append(partial(self._blank, concerned))
+        return sorted({line.page_id for line in self._state.journal if concerned(line)})
 
     def drop(self, page_id: str, numbers: Collection[int]) -> None:
         self._later.append(partial(self._drop, page_id, frozenset(numbers)))
@@ -153,9 +164,12 @@ class _Transaction:
     def _erase(self, blank: Page) -> None:
         versions = self._state.pages[blank.id]
         versions[:] = [replace(blank, version=page.version) for page in versions]
-        journal = self._state.journal
-        journal[:] = [replace(line, value="") if line.page_id == blank.id else line for line in journal]
+        self._blank(lambda line: line.page_id == blank.id)
         self._announce(blank.id, 0)
+
+    def _blank(self, concerned: Callable[[JournalEntry], bool]) -> None:
+        journal = self._state.journal
+        journal[:] = [replace(line, value="") if concerned(line) else line for line in journal]
 
     def _drop(self, page_id: str, numbers: frozenset[int]) -> None:
         versions = self._state.pages[page_id]

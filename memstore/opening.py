@@ -8,6 +8,7 @@ from pathlib import Path
 
 from instar.memstore.backend import Backend
 from instar.memstore.errors import InvalidRequest
+from instar.memstore.kinds import Kinds
 from instar.memstore.memory import MemoryBackend
 from instar.memstore.redaction import Redactor, redact
 from instar.memstore.represent import Representer
@@ -24,6 +25,7 @@ def open_store(
     *,
     redactor: Redactor | None = None,
     representer: Representer | None = None,
+    kinds: Kinds | None = None,
     limits: Limits | None = None,
     busy_timeout: float = 30.0,
     clock: Callable[[], datetime] = utc_now,
@@ -31,13 +33,16 @@ def open_store(
     """Open the store at an address, making or migrating it where needed.
 
     `sqlite:////absolute/path` (or `sqlite:///relative/path`) is a file, `postgresql+psycopg://user@host/name` a
-    database on a server, `memory:` lives in this process only.
+    database on a server, `memory:` lives in this process only. `kinds` holds schemas of kinds and templates of
+    tools; without them a page of any kind is taken. A `representer` of one's own brings its own.
 
     Raises:
         InvalidRequest: the address has no meaning here.
         StoreUnavailable: the store cannot be opened; the subclass says why, the message what to do.
     """
     backend = _backend(address, busy_timeout)
+    if representer is None:
+        representer = Representer(fields=kinds)
     return Store(backend, redactor=redactor, representer=representer, limits=limits, clock=clock)
 
 

@@ -11,6 +11,9 @@ from enum import IntEnum, StrEnum
 
 from pydantic import JsonValue
 
+ERASED = "erased"
+"""The only field of the content of an erased page."""
+
 
 class PageType(StrEnum):
     """The residency class: what of the page must survive."""

@@ -42,7 +42,15 @@ class Subject:
 
 
 class KeyFields(Protocol):
-    """Says which fields of a page must survive in its structured and pointer form."""
+    """Says what a page must hold, and which of its fields must survive in its structured form."""
+
+    def unfit(self, subject: Subject) -> str:
+        """Why this is no page of its kind; empty when it is."""
+        ...
+
+    def chosen(self, subject: Subject) -> bool:
+        """Whether they were named for such pages, rather than taken by default."""
+        ...
 
     def key_fields(self, subject: Subject) -> Mapping[str, JsonValue]:
         """The fields, in the order in which they are shown."""
@@ -51,6 +59,14 @@ class KeyFields(Protocol):
 
 class BriefFields:
     """The default: every top-level field that is short, in the order given."""
+
+    def unfit(self, subject: Subject) -> str:
+        """Every page fits."""
+        return ""
+
+    def chosen(self, subject: Subject) -> bool:
+        """Nobody named them."""
+        return False
 
     def key_fields(self, subject: Subject) -> Mapping[str, JsonValue]:
         """Scalars and short strings as they are; larger values shortened when the page must keep its structure."""
@@ -72,6 +88,10 @@ class Representer:
     def __init__(self, compressor: Compressor | None = None, fields: KeyFields | None = None) -> None:
         self._compressor = compressor or ExtractiveCompressor()
         self._fields = fields or BriefFields()
+
+    def unfit(self, subject: Subject) -> str:
+        """Why this is no page of its kind; empty when it is."""
+        return self._fields.unfit(subject)
 
     def represent(self, subject: Subject, content_json: str) -> Representations:
         """All four. What is shortened starts with the pointer, so that the whole can be asked for; none of the
@@ -98,7 +118,7 @@ class Representer:
         return _shorter(f"{pointer}\n{short}", full, tokens_full)
 
     def _structured(self, subject: Subject, full: str, tokens_full: int, pointer: str) -> tuple[str, int]:
-        if RESIDENCY[subject.type].floor == Level.STRUCTURED:
+        if RESIDENCY[subject.type].floor == Level.STRUCTURED and not self._fields.chosen(subject):
             # Their floor is what the rest of the session depends on: all typed fields, or all of the text.
             whole = canonical(subject.content) if subject.content else full
             return (whole, tokens_full) if whole == full else (whole, count_tokens(whole))

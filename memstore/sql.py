@@ -138,10 +138,11 @@ class SqlTransaction:
             statement = statement.where(_FAULT.session == query.session)
         return [fault_of(row) for row in self._all(statement.order_by(_FAULT.seq).limit(query.limit))]
 
-    def staged(self, scope: str, session: str) -> list[Staged]:
+    def staged(self, scope: str, session: str | None) -> list[Staged]:
         """Entries that wait to be committed, oldest first."""
         of = schema.staged.c
-        statement = select(schema.staged).where(of.scope == scope, of.session == session).order_by(of.seq)
+        where = (_below(of.scope, scope),) if session is None else (of.scope == scope, of.session == session)
+        statement = select(schema.staged).where(*where).order_by(of.seq)
         return [Staged(row.scope, row.session, row.batch, row.entry, row.seq) for row in self._all(statement)]
 
     def trace(self, run: str) -> list[str]:
@@ -245,6 +246,15 @@ class SqlTransaction:
             self._run(schema.tags.delete().where(_TAG.page == page.seq))
             self._run(schema.journal.update().where(_JOURNAL.page == page.id).values(value=""))
         self.hide([page.id for page in pages], True)
+
+    def blank(self, ids: Collection[str], grants: Collection[str]) -> list[str]:
+        """Overwrite values in the journal lines of these ids under the grants."""
+        found: set[str] = set()
+        for part in _parts(ids):
+            concerned = (_JOURNAL.page.in_(part), _JOURNAL.value != "", _granted(_JOURNAL.scope, tuple(grants)))
+            found.update(row.page for row in self._all(select(_JOURNAL.page).where(*concerned).distinct()))
+            self._run(schema.journal.update().where(*concerned).values(value=""))
+        return sorted(found)
 
     def drop(self, page_id: str, numbers: Collection[int]) -> None:
         """Delete old versions of a page."""

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from pydantic import JsonValue
 
+from instar.memstore.fields import lacking, pick
 from instar.memstore.represent import BriefFields, Subject
 
 _BRIEF = 120
@@ -29,8 +30,8 @@ class ToolTemplate:
 
     def problem(self, value: JsonValue) -> str:
         """Why a result is not valid; empty when it is."""
-        missing = [path for path in self.required if not _has(value, path)]
-        return f"the result lacks {', '.join(missing)}" if missing else ""
+        missing = lacking(value, self.required)
+        return f"the result {missing}" if missing else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +44,23 @@ class Templates:
         """The template of a tool; an empty one where none is known."""
         return self.by_tool.get(tool, ToolTemplate(tool))
 
+    def unfit(self, subject: Subject) -> str:
+        """Every page fits: whether a result is valid is a matter of its state, not of its being kept."""
+        return ""
+
+    def chosen(self, subject: Subject) -> bool:
+        """Whether a template names the fields of this page."""
+        tool = subject.content.get("tool")
+        return isinstance(tool, str) and tool in self.by_tool
+
     def key_fields(self, subject: Subject) -> Mapping[str, JsonValue]:
         """The key fields of a tool's page, every short field of others."""
-        tool = subject.content.get("tool")
-        template = self.by_tool.get(tool) if isinstance(tool, str) else None
-        if template is None:
+        if not self.chosen(subject):
             return BriefFields().key_fields(subject)
+        template = self.by_tool[str(subject.content["tool"])]
         kept = {name: subject.content[name] for name in ("tool", "status", "error") if name in subject.content}
         for name, paths in (("arguments", template.arguments), ("value", template.result)):
-            found = {
-                path: _get(subject.content.get(name), path) for path in paths if _has(subject.content.get(name), path)
-            }
-            if found:
+            if found := pick(subject.content.get(name), paths):
                 kept[name] = found
         return kept
 
@@ -81,26 +87,3 @@ def _common(values: Sequence[JsonValue], share: float) -> list[str]:
 
 def _is_brief(value: JsonValue) -> bool:
     return isinstance(value, (int, float, bool)) or (isinstance(value, str) and len(value) <= _BRIEF)
-
-
-_MISSING = object()
-
-
-def _walk(value: object, path: str) -> object:
-    for name in path.split("."):
-        if isinstance(value, dict) and name in value:
-            value = value[name]
-        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
-            value = value[int(name)]
-        else:
-            return _MISSING
-    return value
-
-
-def _has(value: JsonValue, path: str) -> bool:
-    return _walk(value, path) is not _MISSING
-
-
-def _get(value: JsonValue, path: str) -> JsonValue:
-    found = _walk(value, path)
-    return None if found is _MISSING else found  # type: ignore[return-value]

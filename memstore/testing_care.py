@@ -65,6 +65,29 @@ class CareContract:
         assert write(store, step(id="q", provenance=Provenance("", ("p",)))).committed == {"q": 1}
         assert store.check() == []
 
+    def test_what_is_only_staged_is_erased_too_and_never_committed(self, store: Store) -> None:
+        write(store, step(id="p", content={"n": "first words"}))
+        with store.staging(ALICE, scope=DESK, session="s") as batch:
+            batch.append(step(id="only", content={"n": "secret plans"}, session="s"))
+            batch.append(step(id="stays", session="s"))
+            batch.merge("p", {"m": "later words"}, read=1)
+        assert store.maintenance(BOB).erase(["only"], reason="not his") == []
+        assert store.maintenance(ALICE).erase(["p", "only", "nowhere"], reason="asked to") == ["p", "only"]
+        flushed = store.flush(ALICE, scope=DESK, session="s")
+        assert (dict(flushed.receipt.committed), flushed.rejections) == ({"stays": 1}, ())
+        lines = list(store.journal(ALICE))
+        assert [line.page_id for line in lines if line.op == "erase"] == ["p", "only"]
+        assert not any("words" in line.value or "plans" in line.value for line in lines)
+
+    def test_the_value_of_a_refused_entry_can_be_erased(self, store: Store) -> None:
+        with pytest.raises(Rejected):
+            write(store, step(id="refused", content={"n": "secret plans"}, parent="nowhere"))
+        assert any("plans" in line.value for line in store.journal(ALICE))
+        assert store.maintenance(BOB).erase(["refused"], reason="not his") == []
+        assert store.maintenance(ALICE).erase(["refused"], reason="asked to") == ["refused"]
+        assert not any(line.value for line in store.journal(ALICE))
+        assert store.maintenance(ALICE).erase(["refused"], reason="again") == []
+
     def test_maintenance_keeps_to_the_grants(self, store: Store) -> None:
         write(store, step(id="p"))
         care = store.maintenance(BOB)

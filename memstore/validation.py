@@ -250,6 +250,8 @@ class Validation:
             text,
             head.created_at.isoformat(timespec="seconds"),
         )
+        if problem := self._representer.unfit(subject):
+            raise _No(ReasonCode.SCHEMA, problem)
         return replace(
             page,
             version=head.version + 1,

@@ -28,6 +28,11 @@ def entry_to_text(entry: Entry) -> str:
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
 
+def page_in(text: str) -> str:
+    """The page that an entry is about, from the text that `entry_to_text` wrote."""
+    return str(json.loads(text)["page"])
+
+
 def entry_from_text(text: str, scope: str, representer: Representer) -> Entry:
     """The entry that `entry_to_text` wrote, with its representations."""
     fields = json.loads(text)
