@@ -42,7 +42,10 @@ class ExtractiveCompressor:
         if len(text) > _LOOKED_AT:
             half = _LOOKED_AT // 2
             text = f"{text[:half]}\n[…]\n{text[-half:]}"
-        units = [unit for unit in _UNIT.findall(text) if unit.strip()]
+        first: dict[str, str] = {}  # what is said twice tells nothing the second time
+        for unit in _UNIT.findall(text):
+            first.setdefault(unit.strip(), unit)
+        units = [unit for said, unit in first.items() if said]
         words = [_WORD.findall(unit.lower()) for unit in units]
         frequency = Counter(word for unit in words for word in unit)
         scores = []
