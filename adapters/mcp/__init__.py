@@ -1,0 +1,1 @@
+"""Memory and skills over the Model Context Protocol. Needs the extra `mcp`."""
