@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 from typer.exceptions import TyperException
 
-from instar.adapters.cli import doctor, events, evolve, review, sandbox, server, skills, status, store
+from instar.adapters.cli import doctor, events, evolve, mcp, review, sandbox, server, skills, status, store
 from instar.adapters.cli.output import console, safe
 from instar.core.errors import InstarError
 from instar.engine.importers import SourceError
@@ -76,6 +76,7 @@ store.register(app)
 app.add_typer(review.app, name="review")
 app.add_typer(skills.app, name="skills")
 app.add_typer(sandbox.app, name="sandbox")
+app.add_typer(mcp.app, name="mcp")
 
 
 def main() -> None:
