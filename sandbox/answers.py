@@ -21,6 +21,8 @@ class Recorded:
     The same call recorded several times is answered in the recorded order, and the last answer repeats.
     """
 
+    instant = True
+
     def __init__(self, calls: Sequence[RecordedCall]) -> None:
         self._answers: dict[tuple[str, str], list[RecordedCall]] = defaultdict(list)
         for call in calls:
@@ -44,7 +46,10 @@ class Recorded:
 
 
 class Live:
-    """Answers by calling the real tools, in this process: how long one may take is its own affair."""
+    """Answers by calling the real tools, in this process: how long one may take is its own affair.
+
+    A job whose time is up meanwhile is ended; the call's outcome is still waited for, so that it can be recorded.
+    """
 
     def __init__(self, bindings: Bindings) -> None:
         self._bindings = bindings

@@ -46,8 +46,15 @@ class BrokerLimits:
 DEFAULT_BROKER_LIMITS = BrokerLimits()
 
 
+GONE: Final = "the job was over before the tool could be asked"
+
+
 class Answerer(Protocol):
-    """Answers calls on the trusted side: from a recording or from the real tool."""
+    """Answers calls on the trusted side: from a recording or from the real tool.
+
+    One that never waits for anything may say so with `instant = True`; while any other answers, the job's time is
+    watched by a thread of its own.
+    """
 
     def answer(self, tool: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
         """Answer one call that was granted and whose arguments fit the schema.
@@ -85,6 +92,10 @@ class Conversation:
         self._schemas: dict[str, ArgumentSchema] = {}
         self._received = bytearray()
         self._total = 0
+        self.instant = getattr(broker.answerer, "instant", False) is True
+        """Whether an answer never takes long."""
+        self.job_is_over = False
+        """Nobody waits for an answer any more: what may act and take its time is not asked."""
         self.calls: list[CallRecord] = []
         self.final: Returned | Raised | None = None
 
@@ -165,6 +176,8 @@ class Conversation:
         problem = self._problem(granted, arguments)
         if problem:
             return CallRecord(tool, arguments, CallStatus.INVALID, error=f"arguments of {tool}: {problem}")
+        if self.job_is_over and not self.instant:
+            return CallRecord(tool, arguments, CallStatus.FAILED, error=GONE)
         try:
             return CallRecord(tool, arguments, CallStatus.ANSWERED, self._broker.answerer.answer(tool, arguments))
         except Uncovered as error:

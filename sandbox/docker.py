@@ -27,7 +27,7 @@ from instar.sandbox import jobs
 from instar.sandbox.accounts import NUMBERS
 from instar.sandbox.broker import Conversation
 from instar.sandbox.errors import InvalidJob, SandboxFailed, SandboxUnavailable
-from instar.sandbox.image import NAME, TAG, UNREACHABLE, connect
+from instar.sandbox.image import NAME, TAG, UNREACHABLE, connect, knock
 from instar.sandbox.interpreter import INSIDE_PYTHON
 from instar.sandbox.isolation import NAMESPACES, PROBE, Observation, Outside, seen_from_outside
 from instar.sandbox.layout import Placement
@@ -215,13 +215,14 @@ class _Container:
         deadline = time.monotonic() + REMOVE_SECONDS
         while time.monotonic() < deadline:
             try:
+                knock()
                 self._client.remove_container(self._id, force=True, v=True)
             except docker.errors.NotFound:
                 return
             except docker.errors.APIError as error:
                 if error.status_code != HTTPStatus.CONFLICT:  # the engine is removing it by itself
                     raise SandboxFailed(NAME, f"a container could not be removed: {error}") from error
-            except UNREACHABLE as error:
+            except (OSError, *UNREACHABLE) as error:
                 raise SandboxFailed(NAME, f"the engine went away: {error}") from error
             time.sleep(0.01)
         raise SandboxFailed(NAME, f"container {self._id[:12]} could not be removed")

@@ -56,7 +56,7 @@ def connect(seconds: float) -> Any:
         SandboxUnavailable: none answers.
     """
     try:
-        _knock(os.environ.get("DOCKER_HOST", USUAL))
+        knock()
         return docker.from_env(timeout=seconds, version="auto").api
     except (OSError, *UNREACHABLE) as error:
         raise SandboxUnavailable(
@@ -64,8 +64,13 @@ def connect(seconds: float) -> Any:
         ) from error
 
 
-def _knock(address: str) -> None:
-    """Try a local socket first: the client forgets to close one that does not answer."""
+def knock() -> None:
+    """Try a local socket before the client does: it forgets to close one that does not answer.
+
+    Raises:
+        OSError: nobody answers.
+    """
+    address = os.environ.get("DOCKER_HOST", USUAL)
     if address.startswith("unix://"):
         with socket.socket(socket.AF_UNIX) as channel:
             channel.connect(address.removeprefix("unix://"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -45,16 +45,37 @@ def broker(limits: BrokerLimits = BrokerLimits()) -> Broker:  # noqa: B008 — i
     return Broker(GRANTS, Recorded(RECORDING), limits)
 
 
+class SlowTool:
+    """Answers every call with its key, after a while."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.asked: list[JsonValue] = []
+
+    def answer(self, tool: str, arguments: Mapping[str, JsonValue]) -> JsonValue:
+        self.asked.append(arguments["key"])
+        time.sleep(self._seconds)
+        return arguments["key"]
+
+
 class _Runs:
     """What the suites below share."""
 
     def code(self, sandbox: Sandbox, code: str, **limits: int | float) -> JobResult:
         return sandbox.run(Job({}, ("python", "-c", code), limits=Limits(**limits)))  # type: ignore[arg-type]
 
-    def skill(self, sandbox: Sandbox, body: str, *, grants: Broker | None = None, **arguments: JsonValue) -> SkillRun:
+    def skill(
+        self,
+        sandbox: Sandbox,
+        body: str,
+        *,
+        grants: Broker | None = None,
+        wall_seconds: float = 10,
+        **arguments: JsonValue,
+    ) -> SkillRun:
         source = f"import os, sys\ndef run(tools, **arguments):\n    {body}\n"
         files = {"scripts/skill.py": source.encode()}
-        return run_skill(sandbox, files, arguments, grants or broker(), Limits(wall_seconds=10))
+        return run_skill(sandbox, files, arguments, grants or broker(), Limits(wall_seconds=wall_seconds))
 
 
 class JobContract(_Runs):
@@ -287,6 +308,18 @@ class BrokerContract(_Runs):
             sandbox, "\n    while True: tools.look(key='a')", grants=broker(BrokerLimits(total_bytes=5000))
         )
         assert run.job.ending is Ending.PROTOCOL
+
+    def test_a_slow_tool_delays_no_limit_of_the_job(self, sandbox: Sandbox) -> None:
+        tool = SlowTool(3.0)
+        body = "\n    try: tools.look(key='a')\n    finally: tools.look(key='b')"
+        run = self.skill(sandbox, body, grants=Broker(GRANTS, tool), wall_seconds=1.0)
+        assert (run.status, run.job.ending) == (RunStatus.ENDED, Ending.TIMED_OUT)
+        assert [(call.arguments, call.status) for call in run.job.calls] == [({"key": "a"}, CallStatus.ANSWERED)]
+        assert tool.asked == ["a"]
+
+    def test_a_tool_that_takes_its_time_within_the_limits_is_waited_for(self, sandbox: Sandbox) -> None:
+        run = self.skill(sandbox, "return tools.look(key='a')", grants=Broker(GRANTS, SlowTool(0.5)))
+        assert (run.status, run.value) == (RunStatus.RETURNED, "a")
 
     def test_a_large_answer_arrives_whole(self, sandbox: Sandbox) -> None:
         big = "ü" * 400_000

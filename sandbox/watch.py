@@ -1,6 +1,6 @@
 """Watches one job until it is over: output with a bound, the broker's channel, the clock, and the end.
 
-One loop, no threads, nothing kept beyond the limits. What it watches is described by `Ends`; how a job is killed and
+One loop, nothing kept beyond the limits. What it watches is described by `Ends`; how a job is killed and
 what its exit means is the back end's.
 """
 
@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import selectors
 import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,10 +22,13 @@ from instar.sandbox.protocol import Ending, Limits
 CHUNK: Final = 65536
 DRAIN_SECONDS: Final = 5.0
 """How long a killed or exited job's channels may take to close before the sandbox counts as broken."""
+LATE_SECONDS: Final = 5.0
+"""How late this loop may notice that the time is up. It waits for nothing but tools, so more means that this process
+did not run; then nothing can be said of how long the job did."""
 
 
 class Stuck(Exception):
-    """The job could not be ended, or its channels never closed."""
+    """The job could not be ended, its channels never closed, or nobody was watching."""
 
 
 @dataclass(slots=True)
@@ -62,6 +67,8 @@ class Watch:
         self._orders = bytearray()
         self._control_text = bytearray()
         self._gone = False
+        self._deadline = 0.0
+        self._overdue = False
 
     def until_ready(self, seconds: float) -> bool:
         """Wait until the launcher inside reports; False when the job is gone or silent instead."""
@@ -78,12 +85,15 @@ class Watch:
             Stuck: it would not go.
         """
         begun = time.monotonic()
-        deadline = begun + self._limits.wall_seconds
+        self._deadline = deadline = begun + self._limits.wall_seconds
         self._send_control(orders)
         if self._ends.conversation is not None:
             self._queue(self._ends.conversation.open())
         while not self._gone:
-            if time.monotonic() >= deadline:
+            late = time.monotonic() - deadline
+            if late >= 0 or self._overdue:
+                if late > LATE_SECONDS and not self._overdue:
+                    raise Stuck("this machine was suspended while a job ran, or far too busy to watch it")
                 self._end(Ending.TIMED_OUT, f"more than {self._limits.wall_seconds:g} s")
                 break
             if self._seen.ending is not None:
@@ -99,6 +109,8 @@ class Watch:
             Stuck: it would not go.
         """
         self._kill()
+        if self._ends.conversation is not None:
+            self._ends.conversation.job_is_over = True
         deadline = time.monotonic() + DRAIN_SECONDS
         while self._selector.get_map():
             if time.monotonic() >= deadline:
@@ -201,9 +213,30 @@ class Watch:
                 self._selector.unregister(broker)
             elif data and self._seen.ending is None:
                 try:
-                    self._queue(conversation.receive(data))
+                    with self._kept_in_time(conversation):
+                        reply = conversation.receive(data)
+                    self._queue(reply)
                 except ProtocolViolation as violation:
                     self._end(Ending.PROTOCOL, str(violation))
+
+    @contextmanager
+    def _kept_in_time(self, conversation: Conversation) -> Iterator[None]:
+        """While a tool may take its time, nobody looks at the clock here: a thread ends the job when it is due."""
+        if conversation.instant or conversation.job_is_over:
+            yield
+            return
+        guard = threading.Timer(max(0.0, self._deadline - time.monotonic()), self._expire)
+        guard.daemon = True
+        guard.start()
+        try:
+            yield
+        finally:
+            guard.cancel()
+            guard.join()
+
+    def _expire(self) -> None:
+        self._overdue = time.monotonic() - self._deadline <= LATE_SECONDS
+        self._kill()
 
     def _flush(self, broker: socket.socket) -> None:
         try:

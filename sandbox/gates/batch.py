@@ -53,6 +53,8 @@ def all_exact(
 class _Script:
     """Answers one case after the other from its recording, and compares how each ends."""
 
+    instant = True
+
     def __init__(self, cases: Sequence[Case]) -> None:
         self._cases = cases
         self._current = -1

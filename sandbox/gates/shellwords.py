@@ -138,12 +138,9 @@ class Words:
             elif char == '"':
                 self.take(char)
                 parts.append(self._double(found))
-            elif char == "$" and self.peek(1) == "'":
-                self.take("$")
-                parts.append(self._escaped())
-                hidden = True
-            elif char == "$" and self.peek(1) == '"':  # a text to translate: the sign itself goes away
-                self.take(char)
+            elif char == "$" and self.peek(1) in ("'", '"'):
+                self.take(char)  # before a text to translate, the sign goes away
+                parts.append(self._escaped() if self.peek() == "'" else "")
                 hidden = True
             elif char in "$`":
                 parts.append(self._expansion(found, quoted=False))

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
+from typing import ClassVar
 
 from pydantic import JsonValue
 
@@ -41,6 +42,7 @@ _ARGUMENTS = (
 class _Report:
     """What one run said, as far as it carried the token."""
 
+    instant: ClassVar[bool] = True
     token: str
     collected: list[str] | None = None
     broken: list[str] = field(default_factory=list)

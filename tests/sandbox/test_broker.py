@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from instar.sandbox.answers import Recorded
 from instar.sandbox.broker import Broker, BrokerLimits, Conversation, ProtocolViolation
 from instar.sandbox.protocol import CallStatus, Raised, Returned
-from instar.sandbox.testing import GRANTS, RECORDING
+from instar.sandbox.testing import GRANTS, RECORDING, SlowTool
 from instar.skills.cases import RecordedCall
 from instar.skills.manifest import GrantedTool
 
@@ -107,6 +107,16 @@ def test_a_schema_that_cannot_be_used_lets_nothing_through():
     talk = conversation(grants=bad)
     assert json.loads(talk.receive(CALL))["error"]["kind"] == "invalid"
     assert talk.calls[0].status is CallStatus.INVALID
+
+
+def test_a_call_of_a_job_that_is_gone_reaches_no_tool_that_acts():
+    tool = SlowTool(0.0)
+    talk = Conversation(Broker(GRANTS, tool))
+    talk.open()
+    talk.job_is_over = True
+    talk.receive(b'{"id": 1, "tool": "look", "arguments": {"key": "a"}}\n')
+    assert tool.asked == []
+    assert [(call.tool, call.status) for call in talk.calls] == [("look", CallStatus.FAILED)]
 
 
 def test_recorded_answers_come_in_order_and_the_last_repeats():
