@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 from typer.exceptions import TyperException
 
-from instar.adapters.cli import doctor, events, evolve, mcp, review, sandbox, server, skills, status, store
+from instar.adapters.cli import doctor, events, evolve, mcp, review, sandbox, server, skills, spend, status, store
 from instar.adapters.cli.output import console, safe
 from instar.core.errors import InstarError
 from instar.engine.importers import SourceError
@@ -72,6 +72,7 @@ server.register(app)
 status.register(app)
 events.register(app)
 doctor.register(app)
+spend.register(app)
 store.register(app)
 app.add_typer(review.app, name="review")
 app.add_typer(skills.app, name="skills")
