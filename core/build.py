@@ -77,19 +77,30 @@ def judge_draft(rt: Runtime, draft: Draft, prd: Prd, *, revises: str = "") -> Bu
     Raises:
         PartMissing: there is no sandbox; nothing was judged.
     """
-    judged = _judge(rt, draft, parent=prd.id)
+    judged = best = _judge(rt, draft, parent=prd.id)
     for _ in range(MAX_REPAIRS):
         if judged.verdict is not Verdict.FAIL:
             break
-        repaired = rt.engine.repair(draft, judged.report)
+        try:
+            repaired = rt.engine.repair(draft, judged.report)
+        except EngineError as error:
+            progress("write", note=f"{prd.skill} was not repaired: {error}")
+            break
         if repaired is None or repaired.files == draft.files:
             break
         draft = repaired
         judged = _judge(rt, draft, parent=prd.id)
+        best = max(best, judged, key=_passed)
+    judged = best
     if judged.verdict is Verdict.PASS:
         review, decided = _opened(rt, judged, prd, revises)
         return judged.model_copy(update={"review": review, "decided": decided})
     return judged
+
+
+def _passed(built: Built) -> tuple[bool, int]:
+    """How far a candidate got; of equals the earlier one is kept."""
+    return built.verdict is Verdict.PASS, sum(one.verdict is Verdict.PASS for one in built.report.results)
 
 
 def _judge(rt: Runtime, draft: Draft, *, parent: str) -> Built:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from prefect import task
+from prefect.runtime import flow_run
 
 from instar.core import build as building
 from instar.core import ingest as ingesting
@@ -31,7 +32,9 @@ Options = dict[str, str | int | bool]
 @contextmanager
 def opened(options: Options) -> Iterator[Runtime]:
     """The runtime that a task works with."""
-    with runtime(load_settings(os.environ, options)) as rt:
+    run = str(flow_run.id or "")  # the caps of a run count all of its tasks together
+    flags: Options = {**options, "run": run} if run else options
+    with runtime(load_settings(os.environ, flags)) as rt:
         yield rt
 
 

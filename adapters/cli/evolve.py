@@ -42,6 +42,16 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done
 Tools = Annotated[
     Path | None, typer.Option("--tools", readable=False, help="tools.toml: how real tools are reached.")
 ]
+Engine = Annotated[
+    str | None,
+    typer.Option("--engine", help="compiler, model, hybrid, or auto: hybrid where a model endpoint is configured."),
+]
+Record = Annotated[
+    Path | None, typer.Option("--record", readable=False, help="Keep what models answer in this folder.")
+]
+Replay = Annotated[
+    Path | None, typer.Option("--replay", readable=False, help="Take every answer from this folder; ask no model.")
+]
 Headless = Annotated[bool, typer.Option("--include-headless", help="Also learn from headless sessions.")]
 Subagents = Annotated[bool, typer.Option("--include-subagents", help="Also learn from sub-agents' sessions.")]
 
@@ -63,6 +73,9 @@ def evolve(
     proposals: Annotated[int | None, typer.Option("--proposals", min=1, help="At most so many proposals.")] = None,
     include_headless: Headless = False,
     include_subagents: Subagents = False,
+    engine: Engine = None,
+    record: Record = None,
+    replay: Replay = None,
     as_json: AsJson = False,
 ) -> int:
     """Learn from sessions: read them, find what recurs, build and test skills, leave each for review.
@@ -75,6 +88,9 @@ def evolve(
         "proposals": proposals,
         "include_headless": include_headless or None,
         "include_subagents": include_subagents or None,
+        "engine": engine,
+        "record": record and record.absolute(),
+        "replay": replay and replay.absolute(),
     }
     settings = settings_of(context, **more)
     preflight(settings, paths, dry_run=dry_run)
