@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 from typer.exceptions import TyperException
 
-from instar.adapters.cli import doctor, events, evolve, mcp, review, sandbox, server, skills, spend, status, store
+from instar.adapters.cli import doctor, events, evolve, mcp, recall, review, sandbox, server, skills, spend, status, store
 from instar.adapters.cli.output import console, safe
 from instar.core.errors import InstarError
 from instar.engine.importers import SourceError
@@ -74,6 +74,7 @@ events.register(app)
 doctor.register(app)
 spend.register(app)
 store.register(app)
+recall.register(app, store.pages_app)
 app.add_typer(review.app, name="review")
 app.add_typer(skills.app, name="skills")
 app.add_typer(sandbox.app, name="sandbox")

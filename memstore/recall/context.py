@@ -14,6 +14,8 @@ from instar.memstore.tokens import count_tokens
 _BEST, _BESIDE = 3.0, 0.1
 """What a step of the first hit is worth, and one of a page that only stands beside a hit."""
 _SEPARATOR = 1
+_ROOM = 120
+"""Tokens for which one hit is taken in: few that say something are worth more than pointers to many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,10 @@ def recalled(answer: Answer, budget: int) -> Recalled:
     """Better hits get the higher fidelity; whatever is left goes to what stands beside them."""
     working = WorkingSet()
     pages: dict[str, Page] = {}
-    for place, hit in enumerate(answer.hits):
+    shown = answer.hits[: max(1, budget // _ROOM)]
+    for place, hit in enumerate(shown):
         _add(working, pages, hit.page, _BEST / (1 + place))
-    for hit in answer.hits:
+    for hit in shown:
         for page in (hit.before, hit.after):
             if page is not None and page.id not in pages:
                 _add(working, pages, page, _BESIDE)
@@ -44,7 +47,7 @@ def recalled(answer: Answer, budget: int) -> Recalled:
     chosen = working.assemble(left)
     lines = [header]
     levels = {page_id: level for page_id, level in chosen.levels.items() if level is not Level.NONE}
-    for hit in answer.hits:
+    for hit in shown:
         lines += [
             page.forms.at(levels[page.id])
             for page in (hit.before, hit.page, hit.after)

@@ -88,8 +88,16 @@ class WordIndex(Postings, Protocol):
         """Remember something beside the documents."""
         ...
 
+    def note_shown(self, shown: Mapping[int, int]) -> None:
+        """Add to how often documents were shown."""
+        ...
+
+    def shown(self, seqs: Collection[int]) -> dict[int, int]:
+        """How often each of these documents was shown; those that never were are missing."""
+        ...
+
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything but how often what was shown."""
         ...
 
     def purge(self) -> None:

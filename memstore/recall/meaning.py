@@ -12,7 +12,7 @@ from instar.memstore.recall.index import Matrix, Postings, Seqs, VectorIndex, Wa
 EXACT = 2_500
 """Up to so many documents are compared one by one, which is faster than a filter on a graph and misses none."""
 _REACH = 300
-NEAR = 0.3
+NEAR = 0.4
 """Below this cosine two texts have nothing to do with each other, and the nearest of them is no match."""
 
 

@@ -13,7 +13,7 @@ from instar.memstore.recall.embedders import Embedder, WordLlama, embedder_of
 from instar.memstore.recall.errors import EmbedderFailed, IndexFailed
 from instar.memstore.recall.feed import Side
 from instar.memstore.recall.index import WordIndex
-from instar.memstore.recall.recall import Recall, Reranker
+from instar.memstore.recall.recall import PATIENCE, Recall, Reranker
 from instar.memstore.recall.sqlite_words import SqliteWords
 from instar.memstore.recall.upkeep import EMBEDDER
 from instar.memstore.recall.vector_file import VectorFile
@@ -31,12 +31,13 @@ def open_recall(
     server: str = "",
     reranker: Reranker | None = None,
     clock: Callable[[], datetime] = utc_now,
+    patience: float = PATIENCE,
 ) -> Recall:
     """Open the index of a store, making it where there is none. It is filled when it is first used.
 
     `address` is that of the store. Of a store in SQLite the index is in `folder` (None: in memory, without a graph),
     with its vectors in Chroma, embedded or at `server` (HOST:PORT). Of one in PostgreSQL it is in the database.
-    `embedder` is by default the one that needs no network.
+    `embedder` is by default the one that needs no network. A search spends up to `patience` seconds on catching up.
 
     Raises:
         InvalidRequest: the address has no meaning here.
@@ -70,6 +71,7 @@ def open_recall(
         building=None if building is None else make(building),
         clock=clock,
         reranker=reranker,
+        patience=patience,
         notices=notices if building is not None else (),
     )
 

@@ -31,6 +31,7 @@ _SCHEMA: tuple[LiteralString, ...] = (
     "CREATE TABLE IF NOT EXISTS recall_docs(seq BIGINT PRIMARY KEY, id TEXT NOT NULL, scope INT NOT NULL,"
     " session BIGINT NOT NULL, created BIGINT NOT NULL, expires BIGINT, length INT NOT NULL,"
     " words TEXT NOT NULL, counts BYTEA NOT NULL, marks TEXT NOT NULL, lexemes TSVECTOR NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS recall_shown(seq BIGINT PRIMARY KEY, times BIGINT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS recall_docs_session ON recall_docs(session, seq) WHERE session != 0",
     "CREATE INDEX IF NOT EXISTS recall_docs_scope ON recall_docs(scope, seq)",
     "CREATE INDEX IF NOT EXISTS recall_docs_lexemes ON recall_docs USING gin(lexemes)",
@@ -135,8 +136,23 @@ class PostgresWords:
         with self._session.writing() as connection:
             _take(connection, seqs)
 
+    def note_shown(self, shown: Mapping[int, int]) -> None:
+        """Add to how often documents were shown."""
+        with self._session.writing() as connection, connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO recall_shown VALUES(%s, %s)"
+                " ON CONFLICT (seq) DO UPDATE SET times = recall_shown.times + excluded.times",
+                list(shown.items()),
+            )
+
+    def shown(self, seqs: Collection[int]) -> dict[int, int]:
+        """How often each of these documents was shown."""
+        return dict(
+            self._session.all("SELECT seq, times FROM recall_shown WHERE seq = ANY(%s)", [list(map(int, seqs))])
+        )
+
     def clear(self) -> None:
-        """Forget everything, the settings too."""
+        """Forget everything but how often what was shown; the settings too."""
         with self._session.writing() as connection:
             connection.execute("TRUNCATE recall_docs, recall_scopes, recall_roots, recall_meta")
 

@@ -6,9 +6,12 @@ time do not allow is left out there, so that a stale, foreign or damaged index c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from threading import Lock
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -33,6 +36,7 @@ PATIENCE = 0.25
 """Seconds that a search spends on bringing the index up to date before it answers with what there is."""
 _DEPTH = 100
 _LONGEST_QUERY = 4_000
+_NOTED_AFTER = 100
 
 
 class Reranker(Protocol):
@@ -87,6 +91,9 @@ class Recall:
         self.store = store
         self.upkeep = Upkeep(store, words, serving, building, notices)
         self._words = words
+        self._shown: Counter[int] = Counter()
+        self._searches = 0
+        self._noting = Lock()
         self._clock, self._reranker, self._rewriter, self._patience = clock, reranker, rewriter, patience
 
     # Searching
@@ -150,8 +157,23 @@ class Recall:
                 hits = showing.told(kept, twins, ranked.beside)
         except IndexFailed as error:
             return Answer(Status.BACKEND_ERROR, reasons=(*search.reasons, str(error)))
+        self._note([one.seq for one, _ in kept])
         status = Status.DEGRADED if search.reasons else Status.HIT if hits else Status.NO_MATCH
         return Answer(status, tuple(hits), tuple(search.reasons))
+
+    def _note(self, seqs: Sequence[int]) -> None:
+        """Count what was shown, in memory, and now and then in the index: a search must not wait for a writer."""
+        with self._noting:
+            self._shown.update(seqs)
+            self._searches += 1
+            if self._searches % _NOTED_AFTER == 0:
+                self._write_down()
+
+    def _write_down(self) -> None:
+        shown, self._shown = self._shown, Counter()
+        if shown:
+            with suppress(IndexFailed):  # a count that is lost harms nobody
+                self._words.note_shown(shown)
 
     def _by_words(self, search: _Search) -> Ranked:
         try:
@@ -188,6 +210,8 @@ class Recall:
 
     def close(self) -> None:
         """Give back files, connections and locks. The store stays open. Closing twice is fine."""
+        with self._noting:
+            self._write_down()
         self.upkeep.close()
 
     def __enter__(self) -> Self:

@@ -16,12 +16,15 @@ from instar.memstore.recall.documents import micros, speaker_of
 from instar.memstore.recall.errors import IndexFailed, IndexHeld
 from instar.memstore.recall.feed import Side
 from instar.memstore.recall.fusion import Fused
+from instar.memstore.recall.importance import importance_of
 from instar.memstore.recall.index import Matrix, WordIndex
 from instar.memstore.recall.links import Link, Relation, links_at
 from instar.memstore.recall.words import query_terms
 
 SAME = 0.95
 """Pages that are at least so similar say the same."""
+IMPORTANCE_WEIGHT = 0.2
+"""How much of a score depends on what a page counts for, against what it says."""
 _FIGURES_IN = 4_000
 
 Kept = list[tuple[Fused, Page]]
@@ -58,7 +61,7 @@ class Showing:
         shown = _Matrix(side, root)
         size = max(2 * limit, 20)
         for at in range(0, len(fused), size):
-            admitted = self.admitted(fused[at : at + size])
+            admitted = self._weighed(self.admitted(fused[at : at + size]))
             shown.load([one.seq for one, _ in admitted])
             for one, page in admitted:
                 twin = shown.twin(one.seq, page, kept)
@@ -107,6 +110,16 @@ class Showing:
         free = Query(self.query.scope, self.query.grants, alive_at=self.query.alive_at)
         allowed = {seq: pages[name] for seq, name in names.items() if name in pages and matches(pages[name], free)}
         return {seq: (allowed.get(before), allowed.get(after)) for seq, (before, after) in pairs.items()}
+
+    def _weighed(self, admitted: Kept) -> Kept:
+        """In the order of their scores, corrected by what the pages count for."""
+        shown = self.words.shown([one.seq for one, _ in admitted]) if admitted else {}
+
+        def rank(one: Fused, page: Page) -> float:
+            counted = importance_of(page, (), now=self.now, accesses=shown.get(one.seq, 0))
+            return one.score * (1 - IMPORTANCE_WEIGHT / 2 + IMPORTANCE_WEIGHT * counted.value)
+
+        return sorted(admitted, key=lambda pair: (-rank(*pair), -pair[0].seq))
 
     def _allowed(self, page: Page) -> bool:
         return (

@@ -34,6 +34,7 @@ CREATE TABLE docs(
     created INTEGER NOT NULL, expires INTEGER, length INTEGER NOT NULL,
     words TEXT NOT NULL, counts BLOB NOT NULL, marks TEXT NOT NULL
 );
+CREATE TABLE shown(seq INTEGER PRIMARY KEY, times INTEGER NOT NULL);
 CREATE INDEX docs_session ON docs(session, seq) WHERE session != 0;
 CREATE INDEX docs_scope ON docs(scope, seq);
 CREATE VIRTUAL TABLE lex USING fts5(terms, content='', columnsize=0, detail=none, tokenize="ascii tokenchars '_'");
@@ -86,8 +87,18 @@ class SqliteWords:
         with self._writing() as connection:
             self._take(connection, seqs)
 
+    def note_shown(self, shown: Mapping[int, int]) -> None:
+        """Add to how often documents were shown."""
+        sql = "INSERT INTO shown VALUES(?, ?) ON CONFLICT(seq) DO UPDATE SET times = times + excluded.times"
+        with self._writing() as connection:
+            connection.executemany(sql, list(shown.items()))
+
+    def shown(self, seqs: Collection[int]) -> dict[int, int]:
+        """How often each of these documents was shown."""
+        return dict(self._all(f"SELECT seq, times FROM shown WHERE seq IN ({_numbers(seqs)})"))  # noqa: S608
+
     def clear(self) -> None:
-        """Forget everything, the settings too."""
+        """Forget everything but how often what was shown; the settings too."""
         with self._writing() as connection:
             connection.execute("INSERT INTO lex(lex) VALUES('delete-all')")
             for table in ("docs", "scopes", "roots", "meta"):

@@ -63,14 +63,15 @@ class Upkeep:
                 if progress is not None:
                     progress(done * BATCH)
                 if time.monotonic() > end:
-                    return done
+                    break
+            else:
+                self._switch()
+            return done
         except (IndexFailed, IndexHeld, EmbedderFailed):
             # Whatever is wrong with the vectors, the words need not wait for it.
             while time.monotonic() <= end and self._feed.step([]):
                 done += 1
             raise
-        self._switch()
-        return done
 
     def reindex(self, progress: Progress | None = None) -> IndexState:
         """Forget the whole index and build it anew from the store. Searches meanwhile say `degraded`.

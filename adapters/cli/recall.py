@@ -1,0 +1,187 @@
+"""`instar recall`, `instar reindex`, `instar pages explain`: find pages again, and see why."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from instar.adapters.cli.options import AsJson, opened
+from instar.adapters.cli.output import console, emit_json, progress_shown, safe, table
+from instar.core.errors import SourceMissing
+from instar.core.recall import explain as explain_page
+from instar.core.recall import recall_of
+from instar.core.recall import reindex as reindex_all
+from instar.memstore import State
+from instar.memstore.recall import Answer, Filters, Hit, Status
+from instar.memstore.recall.context import Recalled
+from instar.memstore.recall.documents import spoken
+
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+_BEGINS = 200
+CODES = {Status.HIT: 0, Status.DEGRADED: 0, Status.NO_MATCH: 1, Status.DENIED: 5, Status.BACKEND_ERROR: 4}
+
+
+def register(app: typer.Typer, pages: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(recall)
+    app.command()(reindex)
+    pages.command("explain")(explain)
+
+
+def recall(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(help="What to look for; a time or a speaker in it is understood.")],
+    kind: Annotated[str | None, typer.Option("--kind", help="Only pages of this kind, for example memory.")] = None,
+    tool: Annotated[str | None, typer.Option("--tool", help="Only calls of this tool.")] = None,
+    state: Annotated[State | None, typer.Option("--state", help="Only pages in this state.")] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="Only pages with this tag; may be repeated.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Only pages of this session.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Only pages since then: 2026-03-01, or an age as 12h, 7d, 2w.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100, help="At most so many hits.")] = 10,
+    budget: Annotated[
+        int | None, typer.Option("--budget", min=1, help="Print one text of at most so many tokens instead.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Find pages by what they say, best first, in English, Chinese, Japanese or a mix.
+
+    "the budget the user mentioned last week" looks for a budget, in what the user said, in that week. Every hit shows
+    how old it is, what it rests on, and what contradicts it.
+
+    Exit code 1 means that nothing was found; 4 that nothing could be looked up. An answer that may be incomplete says
+    `degraded` and why.
+    """
+    with opened(context) as rt:
+        filters = Filters(
+            kind=kind, tool=tool, state=state, tags=tuple(tag or ()), session=session, since=_since(since)
+        )
+        with recall_of(rt) as searching:
+            answer = searching.search(rt.principal, query, scope=rt.settings.scope, filters=filters, limit=limit)
+            text = None if budget is None else searching.context(answer, budget)
+    if as_json:
+        emit_json(_document(answer, text))
+    else:
+        _show(answer, text)
+    return CODES[answer.status] if answer.hits or answer.status is not Status.DEGRADED else 1
+
+
+def reindex(context: typer.Context, as_json: AsJson = False) -> int:
+    """Build the index of `recall` anew from the store, when it was lost, damaged, or is far behind.
+
+    Pages are never touched. While it runs, `recall` answers from what is there and says `degraded`.
+    """
+    with opened(context) as rt, progress_shown(quiet=as_json):
+        state = reindex_all(rt)
+    if as_json:
+        emit_json(dataclasses.asdict(state))
+    else:
+        console().print(f"{state.pages} pages, {state.vectors} vectors by {safe(state.embedder)}")
+        for reason in state.reasons:
+            console().print(safe(reason), markup=False, soft_wrap=True)
+    return 3 if state.reasons else 0
+
+
+def explain(
+    context: typer.Context, page_id: Annotated[str, typer.Argument(help="A page id.")], as_json: AsJson = False
+) -> int:
+    """Show what a page counts for and why: state, evidence, age, what says the same, what contradicts it."""
+    with opened(context) as rt:
+        found = explain_page(rt, page_id)
+    if as_json:
+        emit_json(found)
+        return 0
+    out = console()
+    out.print(f"importance {found.importance:.2f} of 1", markup=False)
+    out.print(table("", ("because of", "counts"), [(k, f"{v:+.3f}") for k, v in found.parts.items()], numeric=(1,)))
+    for link in found.links:
+        out.print(safe(link), markup=False, soft_wrap=True)
+    out.print("recall finds it" if found.indexed else "recall does not find it", markup=False)
+    return 0
+
+
+def _since(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    if text[-1:] in _UNITS and text[:-1].isdecimal() and len(text) <= 6:
+        return datetime.now(UTC) - int(text[:-1]) * _UNITS[text[-1]]
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise SourceMissing(f"--since: {text!r} is no time", "For example 2026-03-01, 12h, 7d or 2w") from None
+    return given if given.tzinfo else given.astimezone()
+
+
+def _show(answer: Answer, text: Recalled | None) -> None:
+    out, err = console(), console(error=True)
+    for line in (*answer.reasons, *(f"understood: {rule}" for rule in answer.rules)):
+        err.print(safe(line), markup=False, soft_wrap=True)
+    if text is not None:
+        out.print(safe(text.text), markup=False, soft_wrap=True)
+        return
+    for number, hit in enumerate(answer.hits, start=1):
+        page = hit.page
+        out.print(f"{number}. {page.id}  {page.kind}  {_age(hit)}{_doubt(hit)}", markup=False, soft_wrap=True)
+        out.print(f"   {safe(' '.join(spoken(page).split())[:_BEGINS])}", markup=False, soft_wrap=True)
+    if not answer.hits:
+        out.print(f"{answer.status}: nothing found", markup=False)
+
+
+def _age(hit: Hit) -> str:
+    days = hit.age.days
+    return f"{days} days old" if days > 1 else "1 day old" if days == 1 else f"{hit.age.seconds // 3600} h old"
+
+
+def _doubt(hit: Hit) -> str:
+    said = [f"rests on {hit.support}"] if hit.support else []
+    if hit.superseded_by:
+        said.append(f"newer evidence says otherwise: {hit.superseded_by}")
+    elif hit.contradictions:
+        said.append(f"older evidence says otherwise: {', '.join(hit.contradictions)}")
+    return "  " + "; ".join(said) if said else ""
+
+
+def _document(answer: Answer, text: Recalled | None) -> dict[str, object]:
+    filters = {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in dataclasses.asdict(answer.filters).items()
+        if value not in (None, (), [])
+    }
+    found: dict[str, object] = {
+        "status": answer.status.value,
+        "text": answer.text,
+        "filters": filters,
+        "rules": list(answer.rules),
+        "reasons": list(answer.reasons),
+        "hits": [_hit(hit) for hit in answer.hits],
+    }
+    if text is not None:
+        found["context"] = {"text": text.text, "tokens": text.tokens, "left_out": list(text.left_out)}
+    return found
+
+
+def _hit(hit: Hit) -> dict[str, object]:
+    page = hit.page
+    return {
+        "id": page.id,
+        "kind": page.kind,
+        "state": page.state.value,
+        "scope": page.scope,
+        "session": page.session,
+        "created_at": page.created_at.isoformat(),
+        "score": round(hit.score, 6),
+        "lexical_rank": hit.lexical_rank,
+        "vector_rank": hit.vector_rank,
+        "support": hit.support,
+        "age_days": round(hit.age.total_seconds() / 86_400, 2),
+        "contradictions": list(hit.contradictions),
+        "superseded_by": hit.superseded_by,
+        "duplicates": list(hit.duplicates),
+        "before": hit.before.id if hit.before else None,
+        "after": hit.after.id if hit.after else None,
+        "text": page.forms.compressed,
+    }

@@ -1,0 +1,73 @@
+"""`instar recall`, `instar reindex` and `instar pages explain`, as a user calls them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).parents[2] / "examples" / "order_desk" / "sessions"
+
+
+@pytest.fixture
+def filled(run):  # type: ignore[no-untyped-def]
+    assert run("ingest", SAMPLES).code == 0
+    return run
+
+
+def test_recall_finds_what_was_said_and_explain_says_why_it_counts(filled) -> None:
+    ran = filled("recall", "order", "--kind", "step", "--limit", "3", "--json")
+    assert ran.code == 0
+    assert ran.json["status"] == "hit"
+    assert len(ran.json["hits"]) == 3
+    first = ran.json["hits"][0]
+    assert {"support", "age_days", "contradictions", "superseded_by"} <= set(first)
+    told = filled("pages", "explain", first["id"], "--json")
+    assert told.json["parts"]["written"] == 0.5
+    assert told.json["indexed"] is True
+    shown = filled("pages", "explain", first["id"])
+    assert "importance" in shown.out
+
+
+def test_a_budget_gives_one_text_within_it(filled) -> None:
+    ran = filled("recall", "order", "--budget", "200", "--json")
+    assert 0 < ran.json["context"]["tokens"] <= 200
+    assert ran.json["context"]["text"].startswith("[recalled hit")
+
+
+def test_a_time_in_a_query_is_understood_and_said(filled) -> None:
+    ran = filled("recall", "order today")
+    assert ran.code == 0
+    assert "understood: between" in ran.err
+
+
+def test_nothing_found_is_said_and_has_its_exit_code(filled) -> None:
+    ran = filled("recall", "tool:no_such_tool order", "--kind", "nothing")
+    assert (ran.code, ran.out.strip()) == (1, "no-match: nothing found")
+
+
+def test_reindex_restores_a_lost_index(filled, tmp_path: Path) -> None:
+    before = filled("recall", "order", "--json").json["hits"]
+    for file in (tmp_path / "home" / "index").glob("*.db*"):
+        file.unlink()
+    assert "vectors by wordllama-256" in filled("reindex").out
+    assert [hit["id"] for hit in filled("recall", "order", "--json").json["hits"]] == [hit["id"] for hit in before]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["recall", "x", "--since", "9q"], 3, "--since"),
+        (["pages", "explain", "nobody"], 1, "nobody"),
+        (["recall", "x", "--limit", "0"], 2, "greater than or equal to 1"),
+    ],
+)
+def test_what_was_wrong_is_named(run, expect_one_line, arguments, code, says) -> None:
+    assert says in expect_one_line(run(*arguments), code)
+
+
+def test_an_unknown_embedder_is_named_with_what_there_is(run, expect_one_line, monkeypatch) -> None:
+    monkeypatch.setenv("INSTAR_EMBEDDER", "magic")
+    line = expect_one_line(run("recall", "x"), 3)
+    assert "magic" in line
+    assert "wordllama" in line
