@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from instar.engine.compiler.compiler import Compiler
@@ -72,6 +73,17 @@ class ModelEngine:
             return _warned(self._counting.specify(proposal, window), window)
         return specify(self._asker, proposal, window)
 
+    def revise(self, proposal: Proposal, window: Window, comments: Sequence[str]) -> Prd | None:
+        """The requirement as reviewers asked for it; their comments are the only text here that is to be followed.
+
+        Raises:
+            EngineError: it cannot be written.
+        """
+        if proposal.plan is not None:
+            return self._counting.revise(proposal, window, comments)
+        said = " ".join(f"A reviewer asks: {' '.join(comment.split())[:400]}" for comment in comments[-5:])
+        return specify(self._asker, proposal.model_copy(update={"summary": f"{proposal.summary} {said}"}), window)
+
     def write(self, prd: Prd, catalogue: Catalogue) -> Draft:
         """The model's program; where there is a plan, the compiler's solution is its example.
 
@@ -122,6 +134,14 @@ class Hybrid:
             EngineError: it cannot be written.
         """
         return self._model.specify(proposal, window)
+
+    def revise(self, proposal: Proposal, window: Window, comments: Sequence[str]) -> Prd | None:
+        """The requirement as reviewers asked for it.
+
+        Raises:
+            EngineError: it cannot be written.
+        """
+        return self._model.revise(proposal, window, comments)
 
     def write(self, prd: Prd, catalogue: Catalogue) -> Draft:
         """Compiled where there is a plan, otherwise the model's program.

@@ -46,6 +46,17 @@ def module_of(code: str, *, title: str, name: str, input_schema: Mapping[str, Js
     return _formatted(f"{plain}\n\n{direct_run_notice(name)}")
 
 
+def names_in(module: str) -> frozenset[str]:
+    """Every text and attribute of a module: the tools that it calls are among them."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(module)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value)
+        elif isinstance(node, ast.Attribute):
+            names.add(node.attr)
+    return frozenset(names)
+
+
 def _unfenced(code: str) -> str:
     text = code.strip()
     if text.startswith(_FENCE) and text.endswith(_FENCE) and "\n" in text:

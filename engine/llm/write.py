@@ -18,7 +18,7 @@ from instar.engine.documents import AgentText, Catalogue, CatalogueEntry, Draft,
 from instar.engine.llm.answers import NotTheShape
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.errors import Unusable
-from instar.engine.llm.program import module_of
+from instar.engine.llm.program import module_of, names_in
 from instar.engine.llm.shapes import Coded, Designed
 from instar.engine.llm.wording import fit, shared_stems
 from instar.prompts import render
@@ -158,11 +158,14 @@ def _package(prd: Prd, code: str, steps: Sequence[str], before: CatalogueEntry |
     }
     for case in prd.acceptance:
         files[f"{CASES}{case.name}.json"] = canonical_json(case.model_dump(mode="json"))
+    # What the program does not call is not granted, whatever the requirement says.
+    mentioned = names_in(code)
     tools = [
         GrantedTool(
             name=need.name, why=text.tools.get(need.name, need.why), effect=need.effect, parameters=need.parameters
         )
         for need in prd.tools
+        if need.name in mentioned
     ]
     manifest = Manifest(
         name=prd.skill,
