@@ -11,7 +11,20 @@ import typer
 from rich.text import Text
 from typer.exceptions import TyperException
 
-from instar.adapters.cli import doctor, events, evolve, mcp, recall, review, sandbox, server, skills, spend, status, store
+from instar.adapters.cli import (
+    doctor,
+    events,
+    evolve,
+    mcp,
+    recall,
+    review,
+    sandbox,
+    server,
+    skills,
+    spend,
+    status,
+    store,
+)
 from instar.adapters.cli.output import console, safe
 from instar.core.errors import InstarError
 from instar.engine.importers import SourceError
