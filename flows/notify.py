@@ -38,7 +38,7 @@ class Notice:
 
 
 async def notify(settings: Settings, notice: Notice) -> list[str]:
-    """Tell everyone that the settings name; return those who could not be told.
+    """Tell everyone that the settings name; return who could not be told, and why.
 
     Never raises for a recipient that fails: a review waits and a night is recorded whether or not someone was told.
     The failure is logged on the page of the run.
@@ -47,7 +47,7 @@ async def notify(settings: Settings, notice: Notice) -> list[str]:
     for target in settings.notify:
         reason = await _told(target, notice)
         if reason:
-            failed.append(target)
+            failed.append(f"{target}: {reason}")
             _log().warning("Could not notify %s: %s", target, reason)
     return failed
 
