@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from benchmarks.errors import CannotLoad
 from benchmarks.result import Bar, Result, progress
@@ -14,6 +16,7 @@ from benchmarks.store_commits import (
     lost_increments,
     raw_commits_per_second,
 )
+from benchmarks.store_growth import SIZES, measure_growth
 from benchmarks.store_policies import POLICIES
 from benchmarks.store_powerloss import lost_after_power_losses, record
 from benchmarks.store_recorded import BUDGETS as RECORDED_BUDGETS
@@ -22,7 +25,7 @@ from benchmarks.store_simulator import Run, simulate
 from benchmarks.store_turns import measure_optimum, measure_turns
 from benchmarks.store_workloads import BUDGETS, Workload, families, tasks
 
-DESCRIPTION = "the page store: faults, optimum, time of a turn, commits, kills, power losses"
+DESCRIPTION = "the page store: faults, optimum, time of a turn, commits, kills, power losses, growth"
 BARS = {
     "faults.synthetic": Bar(0, "equals"),
     "faults.real": Bar(0, "equals"),
@@ -39,6 +42,7 @@ BARS = {
     "kills.postgres.lost": Bar(0, "equals"),
     "powerloss.lost": Bar(0, "equals"),
     "increments.lost": Bar(0, "equals"),
+    "growth.assemble_ratio": Bar(1.5, "at most"),
 }
 _TASKS = 30
 
@@ -53,6 +57,7 @@ def run(quick: bool) -> Result:
     for kind in ("sqlite", "postgres"):
         _database(kind, quick, results, detail)
     _power_losses(quick, results, detail)
+    _growth(quick, results)
     lost = [results.pop(f"increments.{kind}.lost", 0.0) for kind in ("sqlite", "postgres")]
     results["increments.lost"] = sum(lost)
     return Result(results, detail, baselines)
@@ -117,24 +122,44 @@ def _database(kind: str, quick: bool, results: dict[str, float], detail: dict[st
     each = 40 if quick else 400
     try:
         with databases(kind) as fresh:
-            shares: dict[str, object] = {}
             for writers in (1, 8):
                 progress(f"{kind}: commits of {writers} writer(s)")
-                template = fresh()
-                ours = commits_per_second(template, writers, each)
-                # PostgreSQL has one database here: the rows are read from it before it is emptied.
-                raw = raw_commits_per_second(fresh, template, writers, each)
-                shares[f"{writers} writers"] = {"ours": ours, "raw": raw, "share": ours / raw}
-                share = min(ours / raw, results.get(f"commit.{kind}.raw_share", 1e9))
-                results[f"commit.{kind}.raw_share"] = share
-                results.setdefault(f"commit.{kind}.per_s", ours)
-            detail[f"commits {kind}"] = shares
+                rounds = [_commits(fresh, writers, each) for _ in range(1 if quick else 5)]
+                share = statistics.median(ours / raw for ours, raw in rounds)
+                detail[f"commits {kind} {writers} writers"] = [
+                    {"ours": ours, "raw": raw, "share": ours / raw} for ours, raw in rounds
+                ]
+                results[f"commit.{kind}.raw_share"] = min(share, results.get(f"commit.{kind}.raw_share", share))
+                results.setdefault(f"commit.{kind}.per_s", statistics.median(ours for ours, _ in rounds))
             progress(f"{kind}: increments of 8 processes")
             results[f"increments.{kind}.lost"] = lost_increments(fresh(), 8, 20 if quick else 2_000)
             progress(f"{kind}: kills")
             results[f"kills.{kind}.lost"] = lost_after_kills(fresh(), 20 if quick else 1_000)
     except CannotLoad as error:
         detail[f"not measured: {kind}"] = str(error)
+
+
+def _commits(fresh: Callable[[], str], writers: int, each: int) -> tuple[float, float]:
+    """Ours and the raw database's, one after the other."""
+    template = fresh()
+    ours = commits_per_second(template, writers, each)
+    # PostgreSQL has one database here: the rows are read from it before it is emptied.
+    return ours, raw_commits_per_second(fresh, template, writers, each)
+
+
+def _growth(quick: bool, results: dict[str, float]) -> None:
+    with tempfile.TemporaryDirectory(prefix="instar-bench-", dir="/tmp") as folder:
+        for size in measure_growth(Path(folder) / "store.db", (500, 2_000) if quick else SIZES):
+            progress(f"growth: {size.pages} pages")
+            results |= {
+                f"growth.{size.pages}.mb": size.megabytes,
+                f"growth.{size.pages}.ingest_per_s": size.ingest,
+                f"growth.{size.pages}.start_ms": size.start,
+                f"growth.{size.pages}.assemble_ms": size.assemble,
+            }
+            first = results.setdefault("growth.first_assemble_ms", size.assemble)
+            results["growth.assemble_ratio"] = size.assemble / first
+    del results["growth.first_assemble_ms"]
 
 
 def _power_losses(quick: bool, results: dict[str, float], detail: dict[str, object]) -> None:

@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.synchronize import Barrier
@@ -21,7 +22,18 @@ from pydantic import JsonValue
 from sqlalchemy import create_engine, select
 
 from benchmarks.errors import CannotLoad
-from instar.memstore import PageDraft, PageType, Principal, StaleWrite, Store, open_store, schema
+from benchmarks.result import progress
+from instar.memstore import (
+    JournalStatus,
+    PageDraft,
+    PageType,
+    Principal,
+    ReasonCode,
+    StaleWrite,
+    Store,
+    open_store,
+    schema,
+)
 from instar.memstore.store import utc_now
 
 BY = Principal("bench", ("local",))
@@ -102,7 +114,10 @@ def _together(work: Callable[..., None], writers: int, address: str, each: int, 
     start = time.perf_counter()
     for process in processes:
         process.join()
-    return writers * each / (time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    if any(process.exitcode for process in processes):
+        raise CannotLoad("store", "a writer failed; it said why above")
+    return writers * each / seconds
 
 
 def _commit(address: str, number: int, each: int, barrier: Barrier) -> None:
@@ -165,13 +180,17 @@ def _raw_postgres(address: str, sets: list[dict[str, list[dict[str, object]]]], 
 
 
 def lost_increments(address: str, writers: int, each: int) -> int:
-    """Processes increment one counter by read, add, replace; returns how many increments are missing."""
+    """Processes increment one counter by read, add, replace; returns how many increments are missing or too many, and
+    how many losers were told anything else than that their version was stale."""
     with open_store(address) as store, store.writeback(BY, scope="local") as batch:
         batch.append(PageDraft(kind="counter", type=PageType.PLAN, id="counter", content={"n": 0}))
     _together(_increment, writers, address, each)
     with open_store(address) as store:
         page = store.get_many(BY, ["counter"])["counter"]
-        return writers * each - int(str(page.content["n"])) + (page.version - 1 - writers * each)
+        wrong = abs(writers * each - int(str(page.content["n"]))) + abs(page.version - 1 - writers * each)
+        told = Counter(entry.code for entry in store.journal(BY) if entry.status is JournalStatus.REJECTED)
+        progress(f"{writers * each} increments, {told[ReasonCode.STALE_VERSION]} losers were told so")
+        return wrong + told.total() - told[ReasonCode.STALE_VERSION]
 
 
 def _increment(address: str, _: int, each: int, barrier: Barrier) -> None:
@@ -205,6 +224,7 @@ def lost_after_kills(address: str, kills: int, seed: int = 7) -> int:
         if number % 100 == 99 or number == kills - 1:
             with open_store(address) as store:
                 lost += len(store.check())
+            progress(f"{number + 1} kills")
     sizes: dict[str, int] = {}
     with open_store(address) as store:
         for page in store.find(BY, scope="local/kill"):

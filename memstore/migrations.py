@@ -26,7 +26,11 @@ def _staging_and_outbox(connection: Connection) -> None:
     connection.execute(outbox.insert().from_select(["page", "version"], select(pages.id, pages.version)))
 
 
-STEPS: tuple[Callable[[Connection], None], ...] = (_pages_and_journal, _staging_and_outbox)
+def _standing_pages(connection: Connection) -> None:
+    connection.exec_driver_sql(f"CREATE INDEX pages_standing ON pages (scope, type, seq) WHERE {schema.STANDING}")
+
+
+STEPS: tuple[Callable[[Connection], None], ...] = (_pages_and_journal, _staging_and_outbox, _standing_pages)
 """Step n leads from version n to version n + 1."""
 
 

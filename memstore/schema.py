@@ -202,6 +202,10 @@ cursors = Table(
     Column("through", BigInteger, nullable=False),
 )
 
+STANDING = "pages.type IN ('bootstrap', 'constraint', 'plan', 'preference')"
+"""Few among many pages, and asked for whenever a session begins: there is an index on these alone. A statement that
+is to be served by it repeats the condition word by word."""
+
 FIRST = (store_meta, pages, versions, tags, journal, batches, faults)
 SECOND = (staged, traces, outbox, cursors)
 """Tables by the schema version that brought them."""

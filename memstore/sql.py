@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from sqlalchemy import (
+    Boolean,
     ColumnElement,
     Connection,
     CursorResult,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     case,
     exists,
     func,
+    literal_column,
     or_,
     select,
 )
@@ -27,7 +29,7 @@ from sqlalchemy.sql.dml import Delete
 from instar.memstore import schema
 from instar.memstore.backend import LogQuery, OutboxRow, Query, Raced, Staged
 from instar.memstore.faults import Fault
-from instar.memstore.pages import Page, digest_of
+from instar.memstore.pages import Page, PageType, digest_of
 from instar.memstore.rows import (
     fault_of,
     fault_values,
@@ -53,6 +55,7 @@ from instar.memstore.statements import (
 from instar.memstore.writes import BatchRecord, JournalEntry, JournalStatus
 
 _IDS = 900
+_STANDING = frozenset({PageType.BOOTSTRAP, PageType.CONSTRAINT, PageType.PLAN, PageType.PREFERENCE})
 _HEAD, _VERSION, _TAG, _JOURNAL, _BATCH, _FAULT = (
     schema.pages.c,
     schema.versions.c,
@@ -339,6 +342,8 @@ def _conditions(query: Query) -> list[ColumnElement[bool]]:
     ):
         if value is not None:
             found.append(column == str(value))
+    if query.type in _STANDING:
+        found.append(literal_column(schema.STANDING, Boolean()))
     if query.tag is not None:
         found.append(exists().where(_TAG.page == _HEAD.seq, _TAG.tag == query.tag))
     if query.since is not None:

@@ -28,6 +28,7 @@ from instar.memstore import (
     StoreUnavailable,
     open_store,
 )
+from instar.memstore.backend import Query
 from instar.memstore.testing import ALICE, DESK, step, write
 
 
@@ -280,12 +281,17 @@ def test_an_erased_page_leaves_no_bytes_in_the_file(path: Path) -> None:
     assert b"unspeakable" not in b"".join(file.read_bytes() for file in path.parent.iterdir())
 
 
-def test_a_file_of_the_first_version_is_brought_up_with_its_pages(path: Path) -> None:
+SECOND, THIRD = ("TABLE staged", "TABLE traces", "TABLE outbox", "TABLE cursors"), ("INDEX pages_standing",)
+"""What the second and the third version of the schema brought."""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_older_version_is_brought_up_with_its_pages(path: Path, version: int) -> None:
     filled(path)
     other = sqlite3.connect(path)
-    for table in ("staged", "traces", "outbox", "cursors"):
-        other.execute(f"DROP TABLE {table}")
-    other.execute("UPDATE store_meta SET value = '1' WHERE name = 'schema_version'")
+    for thing in (*SECOND, *THIRD)[0 if version == 1 else len(SECOND) :]:
+        other.execute(f"DROP {thing}")
+    other.execute("UPDATE store_meta SET value = ? WHERE name = 'schema_version'", (str(version),))
     other.commit()
     other.close()
     with open_store(f"sqlite:///{path}") as store:
@@ -293,6 +299,19 @@ def test_a_file_of_the_first_version_is_brought_up_with_its_pages(path: Path) ->
         assert [row.page_id for row in store.outbox()] == ["p0", "p1", "p2"]
         assert write(store, step(id="new")).committed == {"new": 1}
         assert store.check() == []
+
+
+def test_what_a_session_begins_with_is_found_without_looking_at_other_pages(path: Path) -> None:
+    with open_store(f"sqlite:///{path}") as store, store._backend.read() as view:
+        seen: list[tuple[str, tuple[object, ...]]] = []
+        engine = store._backend._engine  # type: ignore[attr-defined]
+        event.listen(engine, "before_cursor_execute", lambda *given: seen.append((given[2], given[3])))
+        for kind in (PageType.BOOTSTRAP, PageType.CONSTRAINT, PageType.PLAN, PageType.PREFERENCE):
+            view.scan(Query(DESK, ("local",), type=kind, exact=True, limit=500))
+        driver = view.driver  # type: ignore[attr-defined]
+        plans = [driver.execute(f"EXPLAIN QUERY PLAN {sql}", given).fetchone()[3] for sql, given in seen]
+    assert len(plans) == 4
+    assert set(plans) == {"SEARCH pages USING INDEX pages_standing (scope=? AND type=?)"}
 
 
 def test_a_reader_is_not_held_up_by_a_writer(path: Path) -> None:
