@@ -165,4 +165,5 @@ def _ended(rt: Runtime, found: Review) -> State[str]:
         said = f"{said}. Published to {found.location}; `instar skills show {found.skill}`"
     elif found.state is ReviewState.STALE:
         said = "The draft, its gate report or the skill changed since; the next night opens a new review"
+    get_run_logger().info("%s", said or found.state.value)
     return Completed(name=ENDS[found.state], message=said)

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from instar.adapters.cli.options import AsJson, project_folder, settings_of
-from instar.adapters.cli.output import console, emit_json
+from instar.adapters.cli.output import console, emit_json, safe
 from instar.core.runtime import prepare_home
 from instar.flows.auth import drop_secret, make_secret, read_secret, secret_file
 from instar.flows.rest import Rest
 from instar.flows.review_runs import Tended, tend
 from instar.flows.server import Server, ServerInfo, run_prefect
+from instar.flows.staying import stay
 from instar.flows.worker import Worker, WorkerRecord
 
 ANY = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -32,6 +33,9 @@ def up(
     auth: Annotated[
         bool | None, typer.Option("--auth/--no-auth", help="Let the server ask for a password; kept until changed.")
     ] = None,
+    stay_here: Annotated[
+        bool, typer.Option("--stay", help="Do not return: repair what ends, and end all with this command.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Start the Prefect server of this home and the worker that runs its flows; what runs already is left alone.
@@ -50,7 +54,18 @@ def up(
     _show(info, worker, as_json=as_json)
     if not as_json:
         _told(settings.home, tended)
-    return 0
+    if not stay_here:
+        return 0
+
+    def repair() -> None:
+        served = Server(settings.home).start(port=port)
+        Worker(settings.home).start(served, settings, project=project_folder())
+
+    def end() -> None:
+        Worker(settings.home).stop()
+        Server(settings.home).stop()
+
+    return stay(repair, end, lambda said: console(error=True).print(safe(said), markup=False, soft_wrap=True))
 
 
 def down(context: typer.Context, as_json: AsJson = False) -> int:
