@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import (
-    Boolean,
     ColumnElement,
     Connection,
     CursorResult,
@@ -20,9 +19,9 @@ from sqlalchemy import (
     case,
     exists,
     func,
-    literal_column,
     or_,
     select,
+    text,
 )
 from sqlalchemy.sql.dml import Delete
 
@@ -55,6 +54,7 @@ from instar.memstore.statements import (
 from instar.memstore.writes import BatchRecord, JournalEntry, JournalStatus
 
 _IDS = 900
+_STANDING_ONLY = cast("ColumnElement[bool]", text(schema.STANDING))
 _STANDING = frozenset({PageType.BOOTSTRAP, PageType.CONSTRAINT, PageType.PLAN, PageType.PREFERENCE})
 _HEAD, _VERSION, _TAG, _JOURNAL, _BATCH, _FAULT = (
     schema.pages.c,
@@ -343,7 +343,7 @@ def _conditions(query: Query) -> list[ColumnElement[bool]]:
         if value is not None:
             found.append(column == str(value))
     if query.type in _STANDING:
-        found.append(literal_column(schema.STANDING, Boolean()))
+        found.append(_STANDING_ONLY)
     if query.tag is not None:
         found.append(exists().where(_TAG.page == _HEAD.seq, _TAG.tag == query.tag))
     if query.since is not None:
