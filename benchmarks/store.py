@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.errors import CannotLoad
-from benchmarks.result import Bar, Result, progress
+from benchmarks.result import Bar, Result, format_figure, progress
 from benchmarks.store_commits import (
     commits_per_second,
     databases,
@@ -52,12 +52,19 @@ def run(quick: bool) -> Result:
     results: dict[str, float] = {}
     baselines: dict[str, float] = {}
     detail: dict[str, object] = {}
-    _faults(quick, results, baselines, detail)
-    _turns(quick, results)
-    for kind in ("sqlite", "postgres"):
-        _database(kind, quick, results, detail)
-    _power_losses(quick, results, detail)
-    _growth(quick, results)
+    stages: tuple[Callable[[], None], ...] = (
+        lambda: _faults(quick, results, baselines, detail),
+        lambda: _turns(quick, results),
+        lambda: _database("sqlite", quick, results, detail),
+        lambda: _database("postgres", quick, results, detail),
+        lambda: _power_losses(quick, results, detail),
+        lambda: _growth(quick, results),
+    )
+    for stage in stages:
+        known = set(results)
+        stage()
+        for key in results.keys() - known:  # all of it takes long: what is known is told at once
+            progress(f"  {key} = {format_figure(results[key])}")
     lost = [results.pop(f"increments.{kind}.lost", 0.0) for kind in ("sqlite", "postgres")]
     results["increments.lost"] = sum(lost)
     return Result(results, detail, baselines)
@@ -148,6 +155,7 @@ def _commits(fresh: Callable[[], str], writers: int, each: int) -> tuple[float, 
 
 
 def _growth(quick: bool, results: dict[str, float]) -> None:
+    turns: list[float] = []
     with tempfile.TemporaryDirectory(prefix="instar-bench-", dir="/tmp") as folder:
         for size in measure_growth(Path(folder) / "store.db", (500, 2_000) if quick else SIZES):
             progress(f"growth: {size.pages} pages")
@@ -157,9 +165,8 @@ def _growth(quick: bool, results: dict[str, float]) -> None:
                 f"growth.{size.pages}.start_ms": size.start,
                 f"growth.{size.pages}.assemble_ms": size.assemble,
             }
-            first = results.setdefault("growth.first_assemble_ms", size.assemble)
-            results["growth.assemble_ratio"] = size.assemble / first
-    del results["growth.first_assemble_ms"]
+            turns.append(size.assemble)
+    results["growth.assemble_ratio"] = turns[-1] / turns[0]
 
 
 def _power_losses(quick: bool, results: dict[str, float], detail: dict[str, object]) -> None:
