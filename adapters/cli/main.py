@@ -15,6 +15,7 @@ from instar.adapters.cli import (
     doctor,
     events,
     evolve,
+    install,
     mcp,
     recall,
     review,
@@ -81,6 +82,7 @@ def common(
 
 
 evolve.register(app)
+install.register(app)
 server.register(app)
 status.register(app)
 events.register(app)

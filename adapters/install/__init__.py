@@ -1,0 +1,1 @@
+"""Add Instar to the agents that a user has, and take it away again."""
