@@ -10,7 +10,9 @@ from benchmarks.errors import CannotLoad, UnknownBenchmark
 from benchmarks.result import Benchmark
 
 BENCHMARKS: dict[str, str] = {
+    "capture": "benchmarks.capture",
     "compile": "benchmarks.compile",
+    "flows": "benchmarks.flows",
     "pipeline": "benchmarks.pipeline",
     "sandbox": "benchmarks.sandbox",
     "store": "benchmarks.store",
