@@ -86,6 +86,34 @@ def test_a_lock_held_over_the_busy_time_out_is_named_and_nothing_is_written(path
     other.close()
 
 
+HOLDER = """
+import sys
+from instar.memstore import open_store
+from instar.memstore.testing import ALICE, DESK, step
+with open_store(sys.argv[1]) as store, store._backend.write():
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_another_process_that_keeps_the_lock_is_waited_for_and_then_named(path: Path) -> None:
+    filled(path)
+    address = f"sqlite:///{path}"
+    command = [sys.executable, "-c", HOLDER, address]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder,
+        open_store(address, busy_timeout=0.1) as store,
+    ):
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreLocked):
+            write(store, step(id="late"))
+        assert [page.id for page in store.find(ALICE, scope="local")] == ["p0", "p1", "p2"]
+        holder.communicate("\n")
+        assert write(store, step(id="late")).committed == {"late": 1}
+        assert store.check() == []
+
+
 def test_what_is_no_database_is_refused_and_left_alone(path: Path) -> None:
     path.write_bytes(b"dear diary, " * 1000)
     with pytest.raises(StoreCorrupted):
