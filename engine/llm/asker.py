@@ -124,11 +124,12 @@ class Asker:
         )
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, and the ledger's file."""
         for endpoint in self._endpoints:
             endpoint.close()
         self._endpoints.clear()
         self._completers.clear()
+        self.ledger.close()
 
     def _completer(self, role: Role) -> Completer:
         if role not in self._completers:

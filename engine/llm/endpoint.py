@@ -158,7 +158,9 @@ class Endpoint:
                 max_retries=0,
                 timeout=self.model.timeout_seconds,
                 # A redirect would carry the prompt to somewhere nobody named.
-                http_client=httpx2.Client(follow_redirects=False, trust_env=not own),
+                http_client=httpx2.Client(
+                    follow_redirects=False, trust_env=not own, verify=self.model.base_url.startswith("https:")
+                ),
             )
         clean = request.redacted()
         extra: dict[str, object] = {self.abilities.limit_name: request.output_tokens}

@@ -25,7 +25,7 @@ MIN_SHARED = 0.5
 MIN_WORDS = 2
 """Telling words without which a statement carries no information."""
 
-_WORD = re.compile(r"[A-Za-z][A-Za-z'-]+")
+_WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _IDENTIFIER = re.compile(r"[`“\"'«]([^`”\"'»\n]{2,80})[`”\"'»]|(#?[\w./@:-]*(?:\d[\w./@:-]*|_[\w./@:-]+))")
 _SUCCESS = re.compile(
@@ -34,6 +34,10 @@ _SUCCESS = re.compile(
 )
 _FAILURE = re.compile(
     r"(?i)\b(fail(?:s|ed|ure|ures|ing)?|errors?|crash(?:ed|es)?|was refused|did not work)\b|失败|错误|报错"
+)
+_WILL = re.compile(
+    r"(?i)\b(?:user|customer|client)s?\b.{0,20}\b(?:prefer|want|ask|said|say|approv|agree|allow|confirm|trust|need|like)"
+    r"|用户.{0,6}(?:要求|希望|偏好|同意|批准|确认|想)"
 )
 _NEGATED = re.compile(r"(?i)\b(?:not|never|no|without|un|in)[ -]?(?:\w+ ){0,2}$|[没未不]\s*$")
 _COMMON = frozenset(
@@ -86,6 +90,8 @@ def unsupported(statement: Statement, session: Session, shown: Set[int]) -> str:
         lambda: _status(statement, session, cited),
         lambda: _words(statement.statement, session, cited),
         lambda: "reads as an instruction" if speaks_to_agents(statement.statement) else "",
+        lambda: _steered(cited),
+        lambda: _speaker(statement.statement, cited),
         lambda: _identifiers(statement.statement, cited),
         lambda: _shared(statement.statement, cited),
     )
@@ -154,6 +160,19 @@ def _words(text: str, session: Session, cited: Cited) -> str:
     if _says(_FAILURE, text) and no_error and not quoted and status is not OutcomeStatus.FAILURE:
         return "says error and cites none"
     return ""
+
+
+def _steered(cited: Cited) -> str:
+    """A statement that rests on text which directs agents is what that text wanted said."""
+    strangers = [s for s in cited.steps if not (isinstance(s, Message) and s.speaker is Speaker.ASSISTANT)]
+    return "rests on text that directs agents" if any(speaks_to_agents(content_of(s)) for s in strangers) else ""
+
+
+def _speaker(text: str, cited: Cited) -> str:
+    """What is said of the user's will must be the user's own words, not what a tool claims."""
+    said = any(isinstance(step, Message) and step.speaker is Speaker.USER for step in cited.steps)
+    refused = any(result.status is ResultStatus.REFUSED for result in cited.results)
+    return "" if said or refused or not _WILL.search(text) else "tells the user's will and cites no word of the user"
 
 
 def _says(pattern: re.Pattern[str], text: str) -> bool:

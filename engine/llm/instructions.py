@@ -38,9 +38,12 @@ _PATTERNS = re.compile(
         \b(?:skill|manifest|requirement|PRD|memory|without|automatically|now)\b
     | \b(?:remember|memori[sz]e|store|save|record|write|note)\b .{{0,30}}
         \b(?:as\s+a\s+(?:rule|fact|lesson|memory|skill)
-            | in(?:to)?\s+(?:your\s+)?(?:memory|memories|the\s+skill|SKILL\.md|long-term))
+            | in(?:to)?\s+(?:your\s+|the\s+)?(?:memory|memories|the\s+skill|SKILL\.md|long-term))
     | \bdo\s+not\s+(?:tell|mention|inform|reveal|show|report)\b .{{0,30}}
         \b(?:user|human|person|reviewer|anyone|anybody)\b
+    | \b(?:skill\s+text|SKILL\.md|manifest|skill|memory|memories)\s+(?:must|should|shall|has\s+to)\b
+    | \bthe\s+user\s+(?:prefers|wants|approved|agreed|authori[sz]ed|allowed)\b .{{0,90}}
+        \bwithout\s+(?:asking|being\s+asked|confirm|review|approv)
     | \b(?:exfiltrate|jailbreak|prompt\s+injection)\b
     | </?(?:system(?!-reminder)|instructions?|important|information|assistant|admin)\b[^>]{{0,40}}>
     | \[/?(?:INST|SYSTEM|SYS)\]

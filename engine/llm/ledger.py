@@ -7,6 +7,7 @@ stays counted at that most: a cap may stop a run too early, never too late.
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,7 +65,8 @@ class Ledger:
 
     def __init__(self, path: Path | str, *, now: Callable[[], float] = time.time) -> None:
         self._path, self._now = str(path), now
-        self._kept: sqlite3.Connection | None = None
+        self._book: sqlite3.Connection | None = None
+        self._lock = threading.Lock()
 
     def reserve(self, request: Request, model: Model, caps: ModelSettings, run: str) -> int:
         """Enter a call at the most it may cost, and return its number.
@@ -135,25 +137,30 @@ class Ledger:
             ).fetchall()
         return [Told(*row) for row in rows]
 
+    def close(self) -> None:
+        """Close the file; what follows opens it again."""
+        with self._lock:
+            if self._book is not None and self._path != ":memory:":
+                self._book.close()
+                self._book = None
+
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that no other process can interleave with."""
-        if self._kept is None or self._path != ":memory:":
-            self._kept = sqlite3.connect(self._path, timeout=WAIT, isolation_level=None, check_same_thread=False)
-            self._kept.executescript(_SCHEMA)
-        book = self._kept
-        book.execute("BEGIN IMMEDIATE")
-        try:
-            yield book
-        except BaseException:
-            book.execute("ROLLBACK")
-            raise
-        else:
+        """A transaction that no other thread or process can interleave with."""
+        with self._lock:
+            if self._book is None:
+                self._book = sqlite3.connect(self._path, timeout=WAIT, isolation_level=None, check_same_thread=False)
+                self._book.execute("PRAGMA journal_mode = WAL")
+                self._book.execute("PRAGMA synchronous = NORMAL")
+                self._book.executescript(_SCHEMA)
+            book = self._book
+            book.execute("BEGIN IMMEDIATE")
+            try:
+                yield book
+            except BaseException:
+                book.execute("ROLLBACK")
+                raise
             book.execute("COMMIT")
-        finally:
-            if self._path != ":memory:":
-                book.close()
-                self._kept = None
 
 
 def cost(model: Model, input_tokens: int, output_tokens: int) -> int:

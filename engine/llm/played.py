@@ -25,6 +25,7 @@ from instar.engine.session import (
     ToolResult,
     ToolSchema,
 )
+from instar.memstore.tokens import count_tokens
 
 CODE = """\
 def run(tools, *, code: str):
@@ -156,11 +157,13 @@ GOOD: Answers = {
 
 
 def playing(answers: Answers) -> Play:
-    """A server's answer to whatever is asked, by the schema that is asked for."""
+    """A server's answer to whatever is asked, by the schema that is asked for; tokens are counted for real."""
 
     def play(handler: Handler, asked: Asked) -> None:
         shape, text = shape_and_text(asked)
-        handler.reply(200, completion(json.dumps(answers[shape](text), ensure_ascii=False)))
+        said = json.dumps(answers[shape](text), ensure_ascii=False)
+        counts = count_tokens(json.dumps(asked["messages"], ensure_ascii=False)), count_tokens(said)
+        handler.reply(200, completion(said, counts=counts))
 
     return play
 

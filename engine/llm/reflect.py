@@ -18,12 +18,12 @@ from instar.engine.documents import Abstention, Catalogue, Proposal, ProposalAct
 from instar.engine.errors import Deferred
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.errors import ModelError
-from instar.engine.llm.excerpts import excerpt
+from instar.engine.llm.excerpts import content_of, excerpt
 from instar.engine.llm.instructions import attempts_in
 from instar.engine.llm.shapes import Feasible, Found, Group, Grouped, Suggested
-from instar.engine.llm.wording import fit, shared_stems
+from instar.engine.llm.wording import Words, fit
 from instar.engine.plan import Support
-from instar.engine.session import Session, ToolCall
+from instar.engine.session import Message, Session, Speaker, ToolCall
 from instar.memstore.tokens import count_tokens
 from instar.skills.manifest import NAME_REGEX
 
@@ -210,7 +210,7 @@ def _proposal(asker: Asker, procedure: _Procedure, window: Window, catalogue: Ca
         return "the name that a model chose is none"
     if name in taken and name not in own:
         return f"exists as {name} in the agent's host"
-    known = shared_stems(texts_of(procedure.sessions), minimum=2)
+    known = words_of(procedure.sessions)
     words, _ = fit([answer.title, answer.summary], known, asker.language, most=2)
     if len(words) < 2:
         return "what a model wrote about it is not about what the tasks share"
@@ -266,6 +266,19 @@ def _evidence(procedure: _Procedure) -> Iterator[str]:
             if call.tool in procedure.tools and result is not None:
                 yield session.evidence_id(call.index)
                 yield session.evidence_id(result.index)
+
+
+def words_of(sessions: Sequence[Session]) -> Words:
+    """The words that may be used about these sessions, and those that one task alone holds."""
+    return Words.of(texts_of(sessions), _everything(sessions))
+
+
+def _everything(sessions: Sequence[Session]) -> Iterator[tuple[str, str]]:
+    for session in sessions:
+        task = "\0".join(task_of(session))
+        for step in session.steps:
+            if not isinstance(step, Message) or step.speaker is not Speaker.SYSTEM:
+                yield task, content_of(step)
 
 
 def texts_of(sessions: Sequence[Session]) -> Iterator[tuple[str, str]]:

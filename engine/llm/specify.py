@@ -23,10 +23,10 @@ from instar.engine.documents import AgentText, FoldPlan, Prd, Proposal, ToolNeed
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.errors import Unusable
 from instar.engine.llm.excerpts import excerpt
-from instar.engine.llm.reflect import HOSTED, texts_of, warnings
+from instar.engine.llm.reflect import HOSTED, words_of
 from instar.engine.llm.shapes import Specified
 from instar.engine.llm.uses import recorded_use
-from instar.engine.llm.wording import fit, shared_stems
+from instar.engine.llm.wording import Words, fit
 from instar.engine.session import Session, ToolSchema
 
 PROMPT = "model_specify.md.j2"
@@ -79,7 +79,7 @@ def specify(asker: Asker, proposal: Proposal, window: Window) -> Prd:
     if not split.learned:
         raise Unusable("specify", "the window", "the sessions that the proposal cites are not in it")
     written = _asked(asker, proposal, split)
-    known = shared_stems(texts_of([*split.learned, *split.held_out]), minimum=2)
+    known = words_of([*split.learned, *split.held_out])
     english = _agent_text(written, known)
     interface = _interface(written, split, english)
     cases = _uses(asker, split.learned, interface.text(english.purpose), interface, MAX_CASES)
@@ -162,7 +162,7 @@ def _told(asker: Asker, proposal: Proposal, split: Split) -> AgentText:
     )
 
 
-def _agent_text(written: Specified, known: frozenset[str]) -> AgentText:
+def _agent_text(written: Specified, known: Words) -> AgentText:
     """What an agent will read, less what only one stranger said; without a purpose and a situation there is no skill.
 
     Raises:
@@ -178,7 +178,7 @@ def _agent_text(written: Specified, known: frozenset[str]) -> AgentText:
 
 def _interface(written: Specified, split: Split, english: AgentText) -> _Interface:
     """Inputs that can be parameters, and of the tools those that these sessions called in two tasks or more."""
-    known = shared_stems(texts_of([*split.learned, *split.held_out]), minimum=2)
+    known = words_of([*split.learned, *split.held_out])
     properties: dict[str, JsonValue] = {}
     required: list[JsonValue] = []
     for item in written.inputs:
@@ -257,6 +257,3 @@ def _uses(asker: Asker, sessions: Sequence[Session], text: str, interface: _Inte
 
 def _rank(salt: str, task: tuple[str, str]) -> str:
     return hashlib.sha256("\0".join([salt, *task]).encode()).hexdigest()
-
-
-__all__ = ["Split", "specify", "warnings"]

@@ -89,8 +89,15 @@ def serving(otherwise: Play) -> Iterator[ModelServer]:
         thread.join()
 
 
-def completion(text: str | None, *, finish: str = "stop", usage: bool = True, **message: JsonValue) -> bytes:
-    """The body of an answer."""
+def completion(
+    text: str | None,
+    *,
+    finish: str = "stop",
+    usage: bool = True,
+    counts: tuple[int, int] = (100, 20),
+    **message: JsonValue,
+) -> bytes:
+    """The body of an answer; `counts` are the tokens that the server claims for the prompt and the answer."""
     body: Asked = {
         "id": "completion-1",
         "object": "chat.completion",
@@ -101,7 +108,7 @@ def completion(text: str | None, *, finish: str = "stop", usage: bool = True, **
         ],
     }
     if usage:
-        body["usage"] = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+        body["usage"] = {"prompt_tokens": counts[0], "completion_tokens": counts[1], "total_tokens": sum(counts)}
     return json.dumps(body).encode()
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from instar.engine.compiler.phrases import Language
 from instar.engine.compiler.requests import stem_of
@@ -21,7 +22,7 @@ SENTENCE = 240
 _LETTER = re.compile(r"[^\W\d_]")
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
-_WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
+_WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*")
 _FUNCTION = frozenset(
     word
     for word in re.findall(
@@ -50,36 +51,50 @@ def wrong_language(text: str, language: Language) -> str:
     return "is not written in English" if len(words) >= MANY_WORDS and share < MIN_FUNCTION_WORDS else ""
 
 
-def unfit(text: str, known: Set[str], language: Language) -> str:
-    """Why a sentence may not be put before an agent; empty if it may.
-
-    `known` are the stems of words that several tasks share: what only one stranger said never gets through.
-    """
-    if not text.strip():
-        return "is empty"
-    if len(text) > SENTENCE:
-        return f"is longer than {SENTENCE} characters"
-    if speaks_to_agents(text):
-        return "reads as an instruction"
-    if _CONCRETE.search(text):
-        return "names an address, a path, an id or a number"
-    if wrong := wrong_language(text, language):
-        return wrong
+def unfit(text: str, known: Words, language: Language) -> str:
+    """Why a sentence may not be put before an agent; empty if it may."""
+    form = (
+        (not text.strip(), "is empty"),
+        (len(text) > SENTENCE, f"is longer than {SENTENCE} characters"),
+        (bool(speaks_to_agents(text)), "reads as an instruction"),
+        (_CONCRETE.search(text) is not None, "names an address, a path, an id or a number"),
+    )
+    reason = next((reason for wrong, reason in form if wrong), "") or wrong_language(text, language)
     telling = {stem_of(word.lower()) for word in _WORD.findall(text) if len(word) > 3}
-    strange = [word for word in telling if word not in known and word not in _PLAIN]
-    return "" if len(strange) <= (1 - MIN_KNOWN) * len(telling) else "is about something that the tasks do not share"
+    if reason or not telling & (known.lone - _PLAIN):
+        strange = [word for word in telling if word not in known.shared and word not in _PLAIN]
+        too_strange = len(strange) > (1 - MIN_KNOWN) * len(telling)
+        return reason or ("is about something that the tasks do not share" if too_strange else "")
+    return "repeats what one task alone says"
 
 
-def shared_stems(texts: Iterable[tuple[str, str]], minimum: int) -> frozenset[str]:
-    """The stems of words that occur in texts of at least `minimum` tasks; pairs of task and text."""
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The stems of words that tasks share, and of those that the whole recording of one task alone holds.
+
+    What only one stranger said never gets through, wherever it stood.
+    """
+
+    shared: frozenset[str]
+    lone: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, texts: Iterable[tuple[str, str]], everything: Iterable[tuple[str, str]] = ()) -> Words:
+        """From pairs of task and text: of requests and names, and of all that was recorded."""
+        shared = frozenset(stem for stem, seen in _tasks(texts).items() if len(seen) > 1)
+        lone = frozenset(stem for stem, seen in _tasks(everything).items() if len(seen) == 1)
+        return cls(shared, lone - shared)
+
+
+def _tasks(texts: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
     tasks: dict[str, set[str]] = {}
     for task, text in texts:
-        for word in {word.lower() for word in _WORD.findall(text[:20_000].replace("_", " "))}:
+        for word in {word.lower() for word in _WORD.findall(text[:40_000].replace("_", " "))}:
             tasks.setdefault(stem_of(word), set()).add(task)
-    return frozenset(stem for stem, seen in tasks.items() if len(seen) >= minimum)
+    return tasks
 
 
-def fit(sentences: Sequence[str], known: Set[str], language: Language, most: int) -> tuple[list[str], list[str]]:
+def fit(sentences: Sequence[str], known: Words, language: Language, most: int) -> tuple[list[str], list[str]]:
     """The sentences that may be shown, and the reasons why the others may not."""
     kept: list[str] = []
     reasons: list[str] = []

@@ -20,7 +20,7 @@ from instar.engine.llm.asker import Asker
 from instar.engine.llm.errors import Unusable
 from instar.engine.llm.program import module_of, names_in
 from instar.engine.llm.shapes import Coded, Designed
-from instar.engine.llm.wording import fit, shared_stems
+from instar.engine.llm.wording import Words, fit
 from instar.prompts import render
 from instar.sandbox.folds import Fold
 from instar.sandbox.report import GateReport, Verdict
@@ -184,7 +184,7 @@ def _package(prd: Prd, code: str, steps: Sequence[str], before: CatalogueEntry |
 def _by_hand(prd: Prd, text: AgentText, steps: Sequence[str]) -> list[str]:
     """The steps of the design as far as they are about the job; otherwise the tools with what they are for."""
     words = " ".join([text.purpose, *text.when_to_use, json.dumps(prd.input_schema), *(t.name for t in prd.tools)])
-    known = shared_stems([("requirement", words)], minimum=1)
+    known = Words.of([("requirement", words), ("again", words)])
     kept, _ = fit(steps, known, "en", most=12)
     return (
         kept or [f"Call {tool.name}: {text.tools.get(tool.name, tool.why)}." for tool in prd.tools] or [text.purpose]

@@ -10,7 +10,7 @@ from instar.engine.llm.evidence import unsupported
 from instar.engine.llm.excerpts import excerpt
 from instar.engine.llm.instructions import attempts_in, speaks_to_agents
 from instar.engine.llm.shapes import Statement
-from instar.engine.llm.wording import fit, shared_stems, unfit, wrong_language
+from instar.engine.llm.wording import Words, fit, unfit, wrong_language
 from instar.engine.session import (
     Message,
     Outcome,
@@ -131,7 +131,7 @@ def test_a_language_that_was_not_asked_for_is_noticed() -> None:
     ],
 )
 def test_sentences_that_may_not_stand_before_an_agent(text: str) -> None:
-    known = shared_stems([(str(n), "find a parcel by its code and tell the place of the event") for n in range(3)], 2)
+    known = Words.of([(str(n), "find a parcel by its code and tell the place of the event") for n in range(3)])
     assert unfit(text, known, "en")
     assert fit([text, "A request gives the code of a parcel"], known, "en", 5)[0] == [
         "A request gives the code of a parcel"
@@ -139,7 +139,9 @@ def test_sentences_that_may_not_stand_before_an_agent(text: str) -> None:
 
 
 def test_what_one_task_alone_says_is_no_shared_word() -> None:
-    assert shared_stems([("a", "parcel wire money"), ("b", "parcel"), ("a", "money")], 2) == {"parcel"}
+    words = Words.of([("a", "parcel wire"), ("b", "parcel")], [("a", "parcel zanzibar"), ("b", "parcel")])
+    assert (words.shared, words.lone) == ({"parcel"}, {"zanzibar"})
+    assert unfit("Find the parcel and its code, zanzibar", words, "en") == "repeats what one task alone says"
 
 
 def test_text_that_directs_agents_is_found_where_strangers_write_and_not_in_the_system_prompt() -> None:
