@@ -130,19 +130,24 @@ def _peer(results: dict[str, float], detail: dict[str, object]) -> None:
     try:
         peer = importlib.import_module("llm_sandbox")
     except ImportError:
-        detail["start.peer_docker"] = "llm-sandbox is not installed"
+        detail["start.peer_docker"] = "not measured: llm-sandbox is not installed (pip install llm-sandbox --no-deps)"
         return
     progress("start-up: llm-sandbox")
     image = importlib.import_module("instar.sandbox.image").TAG
     started, closed = [], []
     settings = {"command": "sleep infinity", "user": "root", "network_mode": "none"}
+    trouble = importlib.import_module("docker.errors").DockerException
     for _ in range(PEER_STARTS):
         begun = time.perf_counter()
-        with peer.SandboxSession(
-            image=image, lang="python", keep_template=True, skip_environment_setup=True, runtime_configs=settings
-        ) as session:
-            said = session.run("print('hello')").stdout
-            started.append((time.perf_counter() - begun) * 1000)
+        try:
+            with peer.SandboxSession(
+                image=image, lang="python", keep_template=True, skip_environment_setup=True, runtime_configs=settings
+            ) as session:
+                said = session.run("print('hello')").stdout
+                started.append((time.perf_counter() - begun) * 1000)
+        except trouble as error:
+            detail["start.peer_docker"] = f"not measured: {error}"
+            return
         closed.append((time.perf_counter() - begun) * 1000 - started[-1])
         if said.strip() != "hello":
             detail["start.peer_docker"] = f"llm-sandbox did not run: {said[:200]}"

@@ -32,7 +32,7 @@ from instar.sandbox.interpreter import INSIDE_PYTHON
 from instar.sandbox.isolation import NAMESPACES, PROBE, Observation, Outside, seen_from_outside
 from instar.sandbox.layout import Placement
 from instar.sandbox.profile import profile
-from instar.sandbox.protocol import MIB, Isolation, Job, JobResult
+from instar.sandbox.protocol import MIB, Isolation, Job, JobResult, Limits
 from instar.sandbox.results import result
 from instar.sandbox.toolkits import toolkit
 from instar.sandbox.watch import Ends, Stuck, Watch
@@ -47,6 +47,7 @@ LOG: Final = {"Type": "json-file", "Config": {"max-size": "16k", "max-file": "1"
 """Holds what goes wrong before the launcher has connected; what a job prints never gets there."""
 SPARE_BYTES: Final = 64 * MIB
 """Memory of the launcher and the kernel's own, beyond what the job may use."""
+SPARE_FILES: Final = 65_536
 MASKED: Final = (
     "/proc/acpi", "/proc/asound", "/proc/bus", "/proc/cmdline", "/proc/config.gz", "/proc/cpuinfo", "/proc/devices",
     "/proc/driver", "/proc/fs", "/proc/interrupts", "/proc/irq", "/proc/kallsyms", "/proc/kcore", "/proc/keys",
@@ -241,7 +242,7 @@ def _host_config(client: Any, job: Job, folder: Path) -> dict[str, object]:
         binds=binds, network_mode="none", read_only=True, cap_drop=["ALL"], ipc_mode="none", init=False,
         security_opt=["no-new-privileges", f"seccomp={profile()}"], mem_limit=memory, memswap_limit=memory,
         pids_limit=job.limits.threads + 8, log_config=LOG, oom_kill_disable=False,
-        tmpfs={"/tmp": f"rw,noexec,nosuid,nodev,size={job.limits.tmp_bytes},mode=1777,nr_inodes=65536"},  # noqa: S108
+        tmpfs={"/tmp": _room(job.limits)},  # noqa: S108
     )  # fmt: skip
     return {
         **settings,
@@ -250,6 +251,11 @@ def _host_config(client: Any, job: Job, folder: Path) -> dict[str, object]:
         "CgroupnsMode": "private",
         "AutoRemove": True,
     }
+
+
+def _room(limits: Limits) -> str:
+    """Options of /tmp. The launcher ends a job with too many files; the kernel's own bound stands behind it."""
+    return f"rw,noexec,nosuid,nodev,size={limits.tmp_bytes},mode=1777,nr_inodes={limits.tmp_files + SPARE_FILES}"
 
 
 def _environment(job: Job) -> dict[str, str]:

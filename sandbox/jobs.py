@@ -87,6 +87,7 @@ def orders(limits: Limits, keep: Sequence[int] = (), variables: Sequence[str] = 
     lines = [f"limit {number} {value}" for number, value in _limits(limits)]
     lines += [f"keep {descriptor}" for descriptor in keep]
     lines += [f"variable {name}" for name in variables]
+    lines.append(f"files {limits.tmp_files}")
     lines.append(f"seal {sealing().hex()}")
     return "\n".join(lines).encode() + b"\n\n"
 

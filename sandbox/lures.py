@@ -26,7 +26,7 @@ from instar.sandbox.protocol import MIB, Limits
 GROUPS: Final = ("network", "files", "processes", "kernel", "resources")
 LIMITS: Final = Limits(
     wall_seconds=10, cpu_seconds=1, memory_bytes=256 * MIB, file_bytes=2 * MIB, output_bytes=MIB, tmp_bytes=16 * MIB,
-    threads=32, descriptors=64,
+    threads=32, descriptors=64, tmp_files=1000,
 )  # fmt: skip
 """Tight, so that using up what they allow is quick."""
 PATIENCE_SECONDS: Final = 1.5

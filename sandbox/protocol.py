@@ -33,6 +33,8 @@ class Limits:
     output_bytes: int = MIB
     tmp_bytes: int = 64 * MIB
     """Size of /tmp, the only place a job can write to; it lives in memory and disappears with the job."""
+    tmp_files: int = 16_384
+    """Files, folders and links that /tmp may hold, empty ones included; looked at many times a second."""
     threads: int = 64
     descriptors: int = 256
 
@@ -76,6 +78,8 @@ class Ending(StrEnum):
     """It used up its processor time."""
     MEMORY = "memory"
     """It ended on a failed allocation."""
+    FILES = "files"
+    """It made more files than allowed."""
     OUTPUT = "output"
     """It wrote more to a stream than allowed."""
     PROTOCOL = "protocol"

@@ -23,6 +23,8 @@ def result(backend: str, job: Job, seen: Observed, conversation: Conversation | 
                 code, ending = said, Ending.EXITED
             case ("memory", _):
                 ending, reason = Ending.MEMORY, f"an allocation beyond {job.limits.memory_bytes} bytes failed"
+            case ("files", _):
+                ending, reason = Ending.FILES, f"more than {job.limits.tmp_files} files in /tmp"
             case ("cpu", _):
                 ending, reason = Ending.CPU, f"more than {job.limits.cpu_seconds} s of processor time"
             case ("signal", said):

@@ -171,6 +171,14 @@ class JobContract(_Runs):
         result = self.code(sandbox, "import sys; sys.stdout.write('x' * 50000)", output_bytes=50_000)
         assert (result.ending, len(result.stdout)) == (Ending.EXITED, 50_000)
 
+    def test_more_files_than_allowed_end_the_job(self, sandbox: Sandbox) -> None:
+        code = "import os\nfor n in range(60000): os.close(os.open(f'/tmp/{n}', os.O_CREAT))"
+        assert self.code(sandbox, code, tmp_files=500).ending is Ending.FILES
+
+    def test_as_many_files_as_allowed_are_no_trouble(self, sandbox: Sandbox) -> None:
+        code = "import os, time\nfor n in range(400): os.mkdir(f'/tmp/{n}')\ntime.sleep(0.2)"
+        assert self.code(sandbox, code, tmp_files=500).succeeded
+
     def test_threads_work_up_to_their_limit(self, sandbox: Sandbox) -> None:
         code = (
             "import threading\nd=threading.Event()\nts=[threading.Thread(target=d.wait) for _ in range(20)]\n"

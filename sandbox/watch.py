@@ -52,7 +52,7 @@ class Observed:
     ending: Ending | None = None
     reason: str = ""
     end: tuple[str, int] | None = None
-    """How the job ended as the launcher says: `exit` and a code, `signal` and a number, `cpu` or `memory`."""
+    """How the job ended as the launcher says: `exit` or `signal` and a number, `cpu`, `memory` or `files`."""
     seconds: float = 0.0
 
 
@@ -273,6 +273,6 @@ def _end(said: str) -> tuple[str, int] | None:
     match words:
         case ["exit" | "signal" as how, number] if number.isdigit():
             return how, int(number)
-        case ["memory" | "cpu" as how]:
+        case ["memory" | "cpu" | "files" as how]:
             return how, 0
     return None

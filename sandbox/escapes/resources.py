@@ -93,6 +93,14 @@ def many_files(lure: Lure) -> object:
     return True
 
 
+def empty_files(lure: Lure) -> object:
+    """Make many files without a byte: each takes the kernel's own memory, which no size counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(lure["tmp_files"] * 30):
+            os.close(os.open(os.path.join(folder, str(number)), os.O_CREAT | os.O_WRONLY))
+    return True
+
+
 def many_descriptors(lure: Lure) -> object:
     """Open more files than allowed."""
     held = [os.open("/dev/null", os.O_RDONLY) for _ in range(lure["descriptors"] + 8)]

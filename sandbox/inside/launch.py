@@ -7,11 +7,13 @@ for standard error, for a connection that says nothing and lives as long as this
 INSTAR_BROKER is `connect`. Each connection begins with one byte that tells which it is.
 
 It says `ready` on CONTROL and reads orders, one per line, up to an empty line: `limit RESOURCE NUMBER`,
-`keep DESCRIPTOR`, `variable NAME` (to keep; without any, all are kept), `seal PROGRAM` (hexadecimal). Then it forks.
+`keep DESCRIPTOR`, `variable NAME` (to keep; without any, all are kept), `files NUMBER` (that /tmp may hold), `seal
+PROGRAM` (hexadecimal). Then it forks.
 The child gives up what the job must not have, and becomes the job. The parent, process 1 of its namespace, waits for
-either of two: the end of the job, which it reports as `exit CODE`, `signal NUMBER`, `cpu` or `memory`; or the end of
-CONTROL, which means that the trusted side is gone. In both cases it exits, and the kernel ends whatever is left in
-the namespace. The job cannot reach CONTROL, look into process 1, or send it a signal that counts.
+one of three: the end of the job, which it reports as `exit CODE`, `signal NUMBER`, `cpu` or `memory`; more files than
+allowed, reported as `files`; the end of CONTROL, which means that the trusted side is gone. Then it exits, and the
+kernel ends whatever is left in the namespace. The job cannot reach CONTROL, look into process 1, or send it a signal
+that counts.
 """
 
 # ruff: noqa: PLC0415, PTH123, S102 — every import costs start-up time, and running the given code is the purpose.
@@ -27,6 +29,7 @@ PR_SET_DUMPABLE, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 4, 22, 2
 NO_ORDERS, NOT_SEALED = 121, 122
 CONFINED, MEMORY = b"c", b"m"
 ROUNDING_SECONDS = 0.2
+LOOK_MILLISECONDS = 25
 
 
 def connect(path: str) -> tuple[int, list[int], list[int]]:
@@ -124,8 +127,9 @@ def become(target: list[str]) -> None:
     exec(compile(source, name, "exec", dont_inherit=True), main.__dict__)
 
 
-def stand_by(control: int, job: int, report: int, held: list[int], seconds: int) -> None:
-    """Wait for the end of the job or of the trusted side, and leave."""
+def stand_by(control: int, job: int, report: int, held: list[int], given: list[list[str]]) -> None:
+    """Wait for the end of the job or of the trusted side, or until it holds too many files, and leave."""
+    seconds, files = processor_seconds(given), files_allowed(given)
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     _signal.signal(_signal.SIGCHLD, lambda *_: None)
@@ -140,7 +144,11 @@ def stand_by(control: int, job: int, report: int, held: list[int], seconds: int)
             spent = used.ru_utime + used.ru_stime >= seconds - ROUNDING_SECONDS
             os.write(control, describe(status, report, spent=spent))
             os._exit(0)
-        for descriptor, _ in events.poll():
+        room = os.statvfs("/tmp") if files else None  # noqa: S108 — the sandbox's own
+        if room is not None and room.f_files - room.f_ffree > files:
+            os.write(control, b"files\n")
+            os._exit(0)
+        for descriptor, _ in events.poll(LOOK_MILLISECONDS if files else None):
             if descriptor == control:
                 os._exit(NO_ORDERS)
             os.read(wake, 4096)
@@ -150,6 +158,11 @@ def processor_seconds(given: list[list[str]]) -> int:
     """How much processor time the job may use; none is said only in a test of this program."""
     limits = {words[1]: int(words[2]) for words in given if words[0] == "limit"}
     return limits.get(str(resource.RLIMIT_CPU), 1 << 30)
+
+
+def files_allowed(given: list[list[str]]) -> int:
+    """How many files /tmp may hold; the kernel bounds their bytes, and not everywhere their number. 0: any."""
+    return next((int(words[1]) for words in given if words[0] == "files"), 0)
 
 
 def describe(status: int, report: int, *, spent: bool) -> bytes:
@@ -185,7 +198,7 @@ def launch() -> None:
     job = os.fork()
     if job != 0:
         seal(library, given)
-        stand_by(control, job, report, held, processor_seconds(given))
+        stand_by(control, job, report, held, given)
     _signal.signal(_signal.SIGINT, interrupt)
     confine(given, [reporting, *kept])
     seal(library, given)
