@@ -10,9 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 from pydantic import BaseModel, ConfigDict
 
+from instar.core.drain import spool_alarms
 from instar.core.errors import InstarError
 from instar.core.runtime import prepare_home
 from instar.core.settings import Settings
+from instar.core.spool import folder_of, waiting
 from instar.memstore import MemstoreError, open_store
 from instar.sandbox.backends import open_sandbox
 from instar.sandbox.bindings import load_bindings
@@ -54,6 +56,7 @@ def examine(settings: Settings) -> list[Check]:
         _guarded("store", lambda: _store(settings)),
         _guarded("sandbox", lambda: _sandbox(settings)),
         _guarded("skills", lambda: _skills(settings)),
+        _guarded("capture", lambda: _capture(settings)),
         _guarded("tools", lambda: _tools(settings)),
         Check(part="engine", condition=Condition.PRESENT, detail="compiler: needs no model and no network"),
     ]
@@ -143,3 +146,17 @@ def _tools(settings: Settings) -> Check:
         )
     load_bindings(settings.tools)
     return Check(part="tools", condition=Condition.PRESENT, detail=str(settings.tools))
+
+
+def _capture(settings: Settings) -> Check:
+    alarms = spool_alarms(settings)
+    if alarms:
+        return Check(
+            part="capture",
+            condition=Condition.MISSING,
+            detail="; ".join(alarms),
+            remedy="Repair what the reason names, then `instar ingest`; the spool keeps everything until then",
+        )
+    found = waiting(folder_of(str(settings.home)))
+    held = f"{found.files} files of events wait to be stored" if found.files else "nothing waits in the spool"
+    return Check(part="capture", condition=Condition.PRESENT, detail=held)

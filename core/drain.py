@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from instar.core import spool
+from instar.core.briefing import write_briefing
 from instar.core.ingest import ingest, ingest_sessions
 from instar.core.live import Event, Feeder, Kind, live_scope, read_lines
 from instar.core.live_session import live_session
 from instar.core.progress import report
 from instar.core.runtime import Runtime
+from instar.core.settings import Settings
 from instar.memstore import Harness, MemstoreError
 
 UNREADABLE = "unreadable.log"
+STALE_HOURS = 48.0
+"""Events that nobody stored for so long are worth an alarm; every night stores them."""
 _BUDGET = 1
 
 
@@ -47,12 +52,15 @@ def drain(rt: Runtime) -> Drained:
     """
     folder = spool.folder_of(str(rt.settings.home))
     counts = dict.fromkeys(Drained.model_fields, 0)
+    projects: set[str] = set()
     try:
         for path, descriptor in spool.take(folder):
-            _drain_file(rt, folder, descriptor, counts)
+            _drain_file(rt, folder, descriptor, counts, projects)
             Path(path).unlink()
             counts["files"] += 1
             report("spool", done=counts["files"], note=f"{counts['events']} events")
+        for project in sorted(projects):
+            write_briefing(rt, project)
     except MemstoreError as error:
         spool.note_failure(folder, str(error))
         raise
@@ -61,7 +69,19 @@ def drain(rt: Runtime) -> Drained:
     return Drained(**counts)
 
 
-def _drain_file(rt: Runtime, folder: str, descriptor: int, counts: dict[str, int]) -> None:
+def spool_alarms(settings: Settings) -> list[str]:
+    """What somebody should know about events that were not stored; empty when all is well."""
+    found = spool.waiting(spool.folder_of(str(settings.home)))
+    hours = (time.time() - found.since) / 3600 if found.files else 0.0
+    if found.failure:
+        kept = f"{found.files} files of events wait in the spool; `instar ingest` stores them" if found.files else ""
+        return [f"What agents did could not be stored: {found.failure}. {kept}".rstrip()]
+    if hours > STALE_HOURS:
+        return [f"{found.files} files of events wait in the spool for {hours:.0f} hours; `instar ingest` stores them"]
+    return []
+
+
+def _drain_file(rt: Runtime, folder: str, descriptor: int, counts: dict[str, int], projects: set[str]) -> None:
     runs: dict[str, list[Event]] = {}
     for line, event in read_lines(descriptor):
         if event is None:
@@ -70,6 +90,7 @@ def _drain_file(rt: Runtime, folder: str, descriptor: int, counts: dict[str, int
         else:
             runs.setdefault(event.run, []).append(event)
     for events in runs.values():
+        projects.add(events[0].project)
         counts["refused"] += feed_all(rt, events)
         counts["events"] += len(events)
         counts["sessions"] += 1

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from instar.core import records
+from instar.core.drain import spool_alarms
 from instar.core.events import waiting
 from instar.core.night import Night, NightState, nights
 from instar.core.reviews import ReviewState, list_reviews
@@ -80,6 +81,7 @@ def overview(rt: Runtime, now: datetime | None = None) -> Overview:
     night = next(nights(rt), None)
     arrived = _last_session(rt)
     alarms = [*_not_running(server.state, worker.state), *_silence(rt, arrived, now), *_nights(night)]
+    alarms += spool_alarms(rt.settings)
     next_night = last_failure = ""
     if server.info is not None:
         rest = Rest(server.info.address, read_secret(home))

@@ -15,6 +15,7 @@ from prefect.client.schemas.objects import State, TaskRun
 
 from instar.core import events_reflection as answering
 from instar.core import night as nights
+from instar.core.drain import drain
 from instar.core.errors import NotFound, PartMissing
 from instar.core.events_reflection import Answered
 from instar.core.ingest import IngestReport
@@ -56,8 +57,9 @@ def begin(run: str, at: datetime, options: Options) -> Night:
 
 @task(task_run_name="read the sources", persist_result=False)
 def read_sources(options: Options) -> IngestReport:
-    """Read what is new in the configured sources."""
+    """Read what is new in the configured sources, and what running agents left in the spool."""
     with opened(options) as rt:
+        drain(rt)
         return ingest_sources(rt)
 
 

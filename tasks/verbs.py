@@ -18,6 +18,7 @@ from instar.core import build as building
 from instar.core import ingest as ingesting
 from instar.core import learn
 from instar.core.build import Built
+from instar.core.drain import drain
 from instar.core.ingest import IngestReport
 from instar.core.learn import DistillReport
 from instar.core.runtime import Runtime, runtime
@@ -40,8 +41,9 @@ def opened(options: Options) -> Iterator[Runtime]:
 
 @task(task_run_name="ingest", persist_result=False)
 def ingest(paths: list[str], options: Options) -> IngestReport:
-    """Read session logs into evidence pages."""
+    """Read session logs into evidence pages, with what running agents left in the spool."""
     with opened(options) as rt:
+        drain(rt)
         return ingesting.ingest(rt, [Path(path) for path in paths])
 
 

@@ -16,12 +16,14 @@ from instar.adapters.cli.output import console, emit_json, progress_shown, safe
 from instar.core import build as building
 from instar.core import ingest as ingesting
 from instar.core import learn
+from instar.core.drain import drain
 from instar.core.errors import SourceMissing
 from instar.core.preflight import preflight
 from instar.core.reviews import DecisionKind, ReviewState, decide, documents_of, get_review
 from instar.core.runtime import runtime
 from instar.core.settings import Settings
 from instar.core.sources import ingest_sources
+from instar.core.spool import folder_of, waiting
 from instar.sandbox.report import Verdict
 
 Paths = Annotated[
@@ -143,13 +145,16 @@ def night(context: typer.Context, as_json: AsJson = False) -> int:
 def ingest(context: typer.Context, paths: Sources = None, dry_run: DryRun = False, as_json: AsJson = False) -> int:
     """Read sessions into the store, and nothing more.
 
-    Without paths it reads what is new in the sources of instar.toml, and leaves alone what it read before.
+    Without paths it reads what is new in the sources of instar.toml, and leaves alone what it read before. What
+    recorded agents left in the spool is stored in any case.
     """
     settings = settings_of(context)
-    if not paths and not settings.sources:
+    if not paths and not settings.sources and not waiting(folder_of(str(settings.home))).files:
         raise SourceMissing("No path was named and no source is configured", "Name a path, or add [[sources]]")
     preflight(settings, paths or [], sandbox=False, dry_run=dry_run)
     with runtime(settings, dry_run=dry_run) as rt, progress_shown(quiet=as_json):
+        if not dry_run:
+            drain(rt)
         report = ingesting.ingest(rt, paths) if paths else ingest_sources(rt)
     if as_json:
         emit_json(report)

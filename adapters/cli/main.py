@@ -12,6 +12,7 @@ from rich.text import Text
 from typer.exceptions import TyperException
 
 from instar.adapters.cli import (
+    capture,
     doctor,
     events,
     evolve,
@@ -83,6 +84,7 @@ def common(
 
 evolve.register(app)
 install.register(app)
+capture.register(app)
 server.register(app)
 status.register(app)
 events.register(app)
