@@ -39,10 +39,12 @@ class TestDocker(SandboxContract):
         return docker
 
 
-def _containers() -> list[str]:
+def _containers(owner: int | None = None) -> list[str]:
+    """Those of one process, this one by default: other tests may use the same engine."""
     client = connect(10)
     try:
-        return [found["Id"] for found in client.containers(all=True)]
+        name = f"^/instar-job-{owner or os.getpid()}-"
+        return [found["Id"] for found in client.containers(all=True, filters={"name": name})]
     finally:
         client.close()
 
@@ -81,10 +83,10 @@ def test_a_container_dies_with_the_process_that_started_it(docker):
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"go\n"
-        _wait_for(lambda: _containers() != [])
+        _wait_for(lambda: _containers(parent.pid) != [])
         time.sleep(0.5)
         parent.kill()
-    _wait_for(lambda: _containers() == [])
+    _wait_for(lambda: _containers(parent.pid) == [])
     Docker().probe()
     assert not list(Path(tempfile.gettempdir()).glob(f"instar-job-{parent.pid}-*"))
 
