@@ -22,35 +22,62 @@ RESOURCE = "instar.failures"
 MANY = 3
 """When more groups than this are due at once, one event stands for them all."""
 LONGEST_PAUSE = 3_600.0
+LONGEST_HOLD = 20.0
+
+
+@dataclass(slots=True)
+class _Told:
+    """What is remembered of a group that was told of."""
+
+    at: float
+    times: int
+    again: float
+    """When it may be told of again."""
+    waits: bool = True
+    """Whether it is not answered yet."""
 
 
 @dataclass(slots=True)
 class Debounce:
-    """When each group of events may be told of again. A value of the worker's memory: losing it repeats a telling."""
+    """When groups of events may be told of. A value of the worker's memory: losing it repeats a telling.
+
+    While a telling is not answered others are held back for a moment, so that what comes meanwhile comes together.
+    """
 
     seconds: float
-    _next: dict[str, float] = field(default_factory=dict)
-    _told: dict[str, int] = field(default_factory=dict)
+    _groups: dict[str, _Told] = field(default_factory=dict)
+    _looked: float = 0.0
 
     def due(self, waiting: Iterable[str], now: float) -> list[str]:
         """The groups that may be told of now; those that wait no longer begin anew the next time."""
         groups = set(waiting)
-        for group in [group for group, at in self._next.items() if group not in groups]:
-            self._told[group] = 0
-            if self._next[group] <= now:
-                del self._next[group], self._told[group]
-        return sorted(group for group in groups if self._next.get(group, now) <= now)
+        self._looked = now
+        for name, told in list(self._groups.items()):
+            if name not in groups:
+                told.waits, told.times = False, 0
+                if told.again <= now:
+                    del self._groups[name]
+        if any(told.waits and now < told.at + self._hold for told in self._groups.values()):
+            return []
+        return sorted(name for name in groups if name not in self._groups or self._groups[name].again <= now)
 
     def told(self, groups: Iterable[str], now: float) -> None:
         """Remember that these were told of."""
-        for group in groups:
-            times = self._told.get(group, 0)
-            self._told[group] = times + 1
-            self._next[group] = now + min(self.seconds * 2**times, max(self.seconds, LONGEST_PAUSE))
+        for name in groups:
+            before = self._groups.get(name)
+            times = 0 if before is None else before.times
+            pause = min(self.seconds * 2**times, max(self.seconds, LONGEST_PAUSE))
+            self._groups[name] = _Told(now, times + 1, now + pause)
 
     def wakes_at(self, now: float) -> float:
-        """When a group that still waits may be told of again; `now` where there is none."""
-        return min((at for group, at in self._next.items() if self._told.get(group)), default=now)
+        """When the next look is worth it, though nothing was kept or answered meanwhile; `now` for never."""
+        waiting = [told for told in self._groups.values() if told.waits]
+        moments = [moment for told in waiting for moment in (told.at + self._hold, told.again)]
+        return min((moment for moment in moments if moment > self._looked), default=now)
+
+    @property
+    def _hold(self) -> float:
+        return min(self.seconds, LONGEST_HOLD)
 
 
 def deliver(rest: Rest, waiting: Sequence[Happened], debounce: Debounce, now: float) -> int:

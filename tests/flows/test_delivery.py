@@ -87,11 +87,27 @@ def test_what_comes_within_the_debounce_time_is_told_after_it(prefect: type[Pref
     assert deliver(rest(prefect), [happened("g-a", 2)], debounce, now=61.0) == 1
 
 
-def test_one_cause_does_not_hold_up_another(prefect: type[Prefect]) -> None:
+def test_one_cause_that_was_answered_does_not_hold_up_another(prefect: type[Prefect]) -> None:
     debounce = Debounce(60)
     deliver(rest(prefect), [happened("g-a")], debounce, now=0.0)
-    assert deliver(rest(prefect), [happened("g-a"), happened("g-b")], debounce, now=1.0) == 1
+    assert deliver(rest(prefect), [happened("g-b")], debounce, now=1.0) == 1
     assert groups(prefect) == [["g-a"], ["g-b"]]
+
+
+def test_what_comes_while_one_is_in_work_comes_together(prefect: type[Prefect]) -> None:
+    debounce = Debounce(60)
+    first, others = happened("g-a"), [happened(f"g-{number}") for number in range(MANY + 1)]
+    deliver(rest(prefect), [first], debounce, now=0.0)
+    assert deliver(rest(prefect), [first, others[0]], debounce, now=1.0) == 0
+    assert deliver(rest(prefect), others, debounce, now=2.0) == 1
+    assert groups(prefect) == [["g-a"], [EVERYTHING]]
+
+
+def test_a_cause_that_is_never_answered_holds_up_others_for_a_moment_only(prefect: type[Prefect]) -> None:
+    debounce, stuck = Debounce(60), happened("g-a")
+    deliver(rest(prefect), [stuck], debounce, now=0.0)
+    told = [now for now in range(1, 40) if deliver(rest(prefect), [stuck, happened("g-b")], debounce, now=float(now))]
+    assert told == [20]
 
 
 def test_what_is_not_answered_is_told_again_with_growing_pauses(prefect: type[Prefect]) -> None:
@@ -110,12 +126,14 @@ def test_a_server_that_is_away_is_told_when_it_is_back(prefect: type[Prefect]) -
 
 
 def test_the_worker_wakes_for_a_group_that_still_waits_and_for_no_other() -> None:
-    debounce = Debounce(10)
+    debounce = Debounce(50)
     assert debounce.wakes_at(5.0) == 5.0
     debounce.told(["g-a", "g-b"], 0.0)
-    assert debounce.wakes_at(5.0) == 10.0
-    debounce.due([], 6.0)
-    assert debounce.wakes_at(7.0) == 7.0
+    assert debounce.wakes_at(5.0) == 20.0
+    debounce.due(["g-a", "g-b"], 21.0)
+    assert debounce.wakes_at(22.0) == 50.0
+    debounce.due([], 23.0)
+    assert debounce.wakes_at(24.0) == 24.0
 
 
 def test_no_words_of_a_session_leave_the_store() -> None:
