@@ -35,6 +35,8 @@ def prefect_environment(home: Path, address: str | None = None) -> dict[str, str
         # The UI is unpacked at the first start, by default into the installed package.
         "PREFECT_SERVER_UI_STATIC_DIRECTORY": str(prefect / "ui"),
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+        # The newer of Prefect's two interfaces cannot resume a suspended run, which is how a review is answered.
+        "PREFECT_SERVER_UI_V2_ENABLED": "false",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         # What a run logs goes to its page in the UI; a terminal or log file shows warnings only.
