@@ -13,8 +13,10 @@ CHECK = 20.0
 """Seconds between two looks."""
 
 
-def stay(repair: Callable[[], None], end: Callable[[], None], tell: Callable[[str], None]) -> int:
-    """Repair what ended, every few seconds, until a signal comes; then end it all. Returns the exit code.
+def stay(
+    repair: Callable[[], None], end: Callable[[], None], tell: Callable[[str], None], *, check: float = CHECK
+) -> int:
+    """Repair what ended, every `check` seconds, until a signal comes; then end it all. Returns the exit code.
 
     `repair` starts what does not run and leaves alone what does. One that fails is told of and tried again at the
     next look: a disk that is full now need not be full in a minute.
@@ -26,7 +28,7 @@ def stay(repair: Callable[[], None], end: Callable[[], None], tell: Callable[[st
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, leave)
-    while not told.wait(CHECK):
+    while not told.wait(check):
         try:
             repair()
         except FlowsError as error:
