@@ -150,7 +150,8 @@ class Transaction(View, Protocol):
         """Store new versions. A page without a sequence number is new; other versions must follow the last one.
 
         Raises:
-            Raced: another writer was faster.
+            Raced: another writer was faster: a new page is there already, or other versions came. At the latest when
+                the transaction ends.
         """
         ...
 

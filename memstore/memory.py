@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from instar.memstore.backend import LogQuery, OutboxRow, Query, Staged
+from instar.memstore.backend import LogQuery, OutboxRow, Query, Raced, Staged
 from instar.memstore.faults import Fault
 from instar.memstore.pages import Page, digest_of
 from instar.memstore.scopes import within
@@ -123,6 +123,9 @@ class _Transaction:
         self._later.append(partial(self._advance, consumer, through))
 
     def put(self, pages: Sequence[Page], batch: str) -> None:
+        for page in pages:
+            if page.version == 1 and page.id in self._state.pages:
+                raise Raced
         self._pages += pages
 
     def log(self, entries: Sequence[JournalEntry], batch: BatchRecord | None = None) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from instar.memstore import schema
+from instar.memstore.backend import Raced
 from instar.memstore.errors import (
     StoreCorrupted,
     StoreFailed,
@@ -30,6 +31,8 @@ from instar.memstore.sql import SqlTransaction, check_pages
 _BEGIN = "instar_begin"
 """Names the option of a connection that says how its transactions begin."""
 _LAST_SEQ = f"SELECT max(seq) FROM {schema.pages.name}"  # noqa: S608  (a constant)
+_RACED = frozenset({sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY})
+"""What was taken for new is there already."""
 _BY_CODE: dict[int, type[StoreUnavailable]] = {
     sqlite3.SQLITE_BUSY: StoreLocked,
     sqlite3.SQLITE_LOCKED: StoreLocked,
@@ -172,9 +175,12 @@ class SqliteBackend:
         except (DBAPIError, sqlite3.Error) as error:
             raise self._named(error) from error
 
-    def _named(self, error: DBAPIError | sqlite3.Error) -> StoreUnavailable:
+    def _named(self, error: DBAPIError | sqlite3.Error) -> Exception:
         found = error.orig if isinstance(error, DBAPIError) else error
-        code = getattr(found, "sqlite_errorcode", 0) & 0xFF
+        code = getattr(found, "sqlite_errorcode", 0)
+        if code in _RACED:
+            return Raced()
+        code &= 0xFF
         return _BY_CODE.get(code, StoreFailed)(str(self._path), str(found))
 
 

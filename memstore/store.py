@@ -84,9 +84,21 @@ class Store(PageReader):
             first = writeback.entries[0]
             raise Rejected(writeback.id, [Rejection(first.page_id, first.op, ReasonCode.TOO_LARGE, detail)])
         request = writeback.request(by)
-        result = self._transact(
-            lambda tx: commit(tx, request, now=self._clock(), representer=self._representer, limits=self._limits)
-        )
+        trusting = True  # nearly always a page that is appended is new
+
+        def work(tx: Transaction) -> Receipt | list[Rejection]:
+            nonlocal trusting
+            trusted, trusting = trusting, False
+            return commit(
+                tx,
+                request,
+                now=self._clock(),
+                representer=self._representer,
+                limits=self._limits,
+                trusting=trusted,
+            )
+
+        result = self._transact(work)
         if isinstance(result, list):
             raise rejected(writeback.id, result)
         return result
