@@ -13,7 +13,9 @@ BENCHMARKS: dict[str, str] = {
     "capture": "benchmarks.capture",
     "compile": "benchmarks.compile",
     "flows": "benchmarks.flows",
+    "llm": "benchmarks.llm",
     "pipeline": "benchmarks.pipeline",
+    "recall": "benchmarks.recall",
     "sandbox": "benchmarks.sandbox",
     "store": "benchmarks.store",
 }
