@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from prefect import flow
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
-from prefect.runtime import flow_run
+from prefect.client.schemas.objects import State
+from prefect.runtime import deployment, flow_run
 from prefect.settings import get_current_settings
+from prefect.states import Cancelled
 
 from instar.core.errors import InstarError, NightFailed, NightRunning
 from instar.core.night import Night, NightState, Outcome
@@ -21,7 +24,7 @@ from instar.flows.notify import Notice, notify
 from instar.memstore import MemstoreError
 from instar.sandbox.errors import SandboxError
 from instar.skills.errors import SkillsError
-from instar.tasks.night import begin, close, look, patient, read_sources
+from instar.tasks.night import begin, check_parts, close, look, patient, read_sources
 from instar.tasks.verbs import Options, distill, reflect
 
 FAILURES = (InstarError, MemstoreError, EngineError, SandboxError, SkillsError, OSError)
@@ -35,7 +38,7 @@ def night_name() -> str:
 
 
 @flow(name="nightly", flow_run_name=night_name, persist_result=False)
-async def nightly(at: datetime | None = None, options: Options | None = None) -> Night:
+async def nightly(at: datetime | None = None, options: Options | None = None) -> Night | State[Night]:
     """Read the sources, reflect on what changed since the last successful night, build, and ask for reviews.
 
     There is one night at a time. One that was cut off is continued. Every stage leaves what is there already as it
@@ -44,6 +47,8 @@ async def nightly(at: datetime | None = None, options: Options | None = None) ->
     flags: Options = options or {}
     settings = load_settings(os.environ, flags)
     with only(settings.home / "night.lock") as first:
+        if not first and deployment.id:
+            return Cancelled(message="Another night of this home runs; this one is not needed")
         if not first:
             raise NightRunning("Another night of this home runs", "`instar status` shows it")
         night = patient(begin, settings.retry_seconds)(str(flow_run.id or ""), at or datetime.now(UTC), flags)
@@ -52,7 +57,8 @@ async def nightly(at: datetime | None = None, options: Options | None = None) ->
         except FAILURES as error:
             failed = night.model_copy(update={"state": NightState.FAILED, "reason": one_line(error)})
             await _tell(settings, failed)
-            _finish(failed, at, settings, flags)
+            with suppress(MemstoreError):  # without a store the night stays open, and is continued
+                _finish(failed, at, settings, flags)
             raise NightFailed(f"Night {night.number} failed: {one_line(error)}", "It is made up for") from error
         return _finish(result, at, settings, flags)
 
@@ -61,7 +67,8 @@ async def _spend(night: Night, settings: Settings, options: Options) -> Night:
     """Everything between opening a night and closing it."""
     pauses = settings.retry_seconds
     progress = await create_progress_artifact(0.0, key="night-progress", description=f"Night {night.number}")  # type: ignore[misc]
-    report("night", done=1, total=5, note="reading the sources")
+    report("night", note="reading the sources")
+    patient(check_parts, pauses)(options)
     night = look(night, patient(read_sources, pauses)(options), options)
     if not night.sessions:
         await update_progress_artifact(progress, 100.0)  # type: ignore[misc]

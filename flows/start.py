@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from instar.core.settings import Settings
 from instar.flows.environment import adopt_environment
@@ -60,7 +60,8 @@ def run_night(settings: Settings, options: dict[str, str | int | bool]) -> tuple
     from instar.flows.nightly import nightly  # noqa: PLC0415 — see above
 
     with _interruptible():
-        night = asyncio.run(nightly(options=dict(options)))
+        # Only a deployed run may come back with a state in its place.
+        night = cast("Night", asyncio.run(nightly(options=dict(options))))
     return night, Place(info.address, run_url(info, night.run))
 
 

@@ -48,11 +48,17 @@ def patient(tried: Task[P, R], pauses: Sequence[float]) -> Task[P, R]:
 
 @task(task_run_name="begin", persist_result=False)
 def begin(run: str, at: datetime, options: Options) -> Night:
-    """Continue the night that was cut off, or begin the next one; a missing sandbox is found now, not in an hour."""
+    """Continue the night that was cut off, or begin the next one."""
     with opened(options) as rt:
-        night = nights.open_night(rt, run=run, now=at)
+        return nights.open_night(rt, run=run, now=at)
+
+
+@task(task_run_name="check the parts", persist_result=False)
+def check_parts(options: Options) -> None:
+    """Find a missing sandbox or engine now, and not in an hour."""
+    with opened(options) as rt:
         rt.sandbox.probe()
-        return night
+        _ = rt.engine
 
 
 @task(task_run_name="read the sources", persist_result=False)

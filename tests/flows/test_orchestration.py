@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -121,6 +124,32 @@ def test_a_storm_becomes_few_runs_with_all_the_evidence(home: Home, rt: Runtime)
     settled = len(home.runs("reflect-on-failure"))
     time.sleep(3)
     assert len(home.runs("reflect-on-failure")) == settled
+
+
+def test_a_missing_part_is_waited_for_and_then_fails_the_night_with_one_reason(home: Home) -> None:
+    before = home.last_night()
+    assert before is not None
+    (home.logs / "late.jsonl").write_text(failed("late") + "\n")
+    missing = {"INSTAR_SANDBOX": "docker", "DOCKER_HOST": "unix:///nowhere", "INSTAR_RETRY_SECONDS": "0.1,0.1"}
+    here = {"INSTAR_HOME": str(home.path), "INSTAR_PROJECT": str(home.path)}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("instar"), "night"],
+        env=os.environ | here | missing,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    night = home.last_night()
+    assert night is not None
+    assert (night.number, night.state, night.attempts) == (before.number + 1, NightState.FAILED, 1)
+    assert night.reason.startswith("No sandbox")
+    run = home.ask("nightly")
+    until(lambda: state(home, run) in ENDED, "the next night ends")
+    night = home.last_night()
+    assert night is not None
+    assert (night.number, night.state, night.sessions) == (before.number + 2, NightState.DONE, 1)
 
 
 def test_a_night_whose_process_is_killed_is_continued_by_itself(home: Home) -> None:
