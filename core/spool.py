@@ -83,6 +83,11 @@ class SpoolFile:
             data = data[os.write(self._fd, data) :]
         os.fdatasync(self._fd)
 
+    @property
+    def size(self) -> int:
+        """Bytes in the file."""
+        return os.fstat(self._fd).st_size
+
     def clear(self) -> None:
         """Forget what was written: it is in the store now."""
         os.ftruncate(self._fd, 0)
@@ -145,7 +150,7 @@ def take(folder: str, *, only: str = "") -> Iterator[tuple[str, int]]:
 
 
 def waiting(folder: str) -> Waiting:
-    """What is in the spool; files of a length of 0 do not count."""
+    """What is in the spool; empty files, and those of agents that run, do not count."""
     files, size, since = 0, 0, 0.0
     try:
         entries = list(os.scandir(folder))
@@ -154,7 +159,7 @@ def waiting(folder: str) -> Waiting:
     for entry in entries:
         if entry.name.endswith((SUFFIX, TAKEN)):
             found = entry.stat(follow_symlinks=False)
-            if found.st_size:
+            if found.st_size and not _in_use(entry.path):
                 files, size = files + 1, size + found.st_size
                 since = min(since or found.st_mtime, found.st_mtime)
     return Waiting(files, size, since, _failure(folder))
@@ -182,6 +187,18 @@ def clear_failure(folder: str) -> None:
         os.unlink(f"{folder}/{FAILURE}")  # noqa: PTH108
     except FileNotFoundError:
         return
+
+
+def _in_use(path: str) -> bool:
+    """Whether a running agent holds the file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return True
+    try:
+        return not _lock(fd, wait=False)
+    finally:
+        os.close(fd)
 
 
 def _failure(folder: str) -> str:

@@ -154,7 +154,12 @@ class Harness:
             if page.kind == TOOL_CALL and isinstance(tool, str) and isinstance(arguments, dict):
                 earlier = self._done.get(signature_of(tool, arguments))
                 if earlier is not None and page.id not in self._pages:
-                    self.ledger.repeat(tool, earlier)
+                    # What no context had to hold yet is still in the conversation as it was.
+                    if earlier in self.ledger.new:
+                        self.ledger.alerts += 1
+                    else:
+                        self.ledger.repeat(tool, earlier)
+            self.ledger.new.add(page.id)
             self._admit(page)
         self._count += len(drafts)
         if faults := self.ledger.take():

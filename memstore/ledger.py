@@ -26,11 +26,14 @@ class Ledger:
         self._resident: Mapping[str, Level] | None = None
         """None before the first context, and after a compaction or reset."""
         self._seen: set[str] = set()
+        self.new: set[str] = set()
+        """Pages that came since the last context: no context had to hold them yet."""
         self._first = True
 
     def forget(self) -> None:
         """The context is gone: the next one is the first after a compaction or reset."""
         self._resident, self._first = None, True
+        self.new.clear()
 
     def is_resident(self, page_id: str) -> bool:
         """Whether the last context holds the page."""
@@ -67,6 +70,7 @@ class Ledger:
             self.note(FaultKind.BOOTSTRAP_MISS, "the first context lacks its bootstrap pages", boot)
         self._first = False
         self._resident = selection.levels
+        self.new.clear()
         self._seen |= selection.levels.keys()
 
     def note(self, kind: FaultKind, cause: str, pages: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from autogen_core.models import (
 
 from instar.adapters.capture import Recorder
 from instar.adapters.capture.plain import to_json
+from instar.adapters.capture.recorder import LAG
 from instar.adapters.capture.window import Window
 from instar.memstore.tokens import count_tokens
 
@@ -44,7 +45,7 @@ class InstarContext(ChatCompletionContext):
         self._recorder.delivered(_answered(said))
         if self._window.move([_cost(message) for message in said], [_bound(message) for message in said]):
             self._recorder.compacted()
-        context = self._recorder.context()
+        context = self._recorder.context(lag=LAG)
         front: list[LLMMessage] = [SystemMessage(content=context)] if context else []
         return front + said[self._window.start :]
 

@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -204,6 +205,7 @@ class Link:
             self.alarm(f"the spool cannot be read: {error.strerror or error}")
 
 
+@lru_cache(maxsize=4096)
 def said_key(speaker: str, text: str) -> str:
     """What makes two messages the same; as they are recorded, that is without secrets."""
     redactor = default_redactor()

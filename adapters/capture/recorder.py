@@ -29,6 +29,10 @@ BUDGET = 2_000
 FEED_AFTER = 64
 """Events that are held back at most; an agent that never asks for a context is recorded all the same."""
 
+CLEAR_AT = 1_000_000
+"""Bytes of stored events at which a session's file in the spool is emptied."""
+LAG = 12
+"""Events that an adapter may hold back at a decision: they are in the part of the conversation that it shows."""
 HELD = 10_000
 """Events that are kept in memory while the store is away."""
 
@@ -70,7 +74,7 @@ class Recorder:
         self._turn, self._decides, self._asked = 0, False, task
         self._rules: list[str] = []
         self._said: Counter[str] = Counter()
-        self._process, self._origin = 0, "interactive"
+        self._process, self._origin, self._begun = 0, "interactive", False
         self.lost = 0
         """Events that neither the spool nor the store could take."""
 
@@ -192,11 +196,16 @@ class Recorder:
             self._decides = True
             self._turn += 1
 
-    def context(self, query: str = "") -> str:
-        """What the model should see before it decides, within the budget: rules, plan, record, lessons, skills."""
+    def context(self, query: str = "", *, lag: int = 0) -> str:
+        """What the model should see before it decides, within the budget: rules, plan, record, lessons, skills.
+
+        With a `lag` so many of the newest events may be missing: for who shows the newest exchanges as they were.
+        """
         with self._lock:
             self.decision()
-            self._feed()
+            if len(self._pending) > lag or not self._begun:
+                self._feed()
+            self._begun = True
             held = self._link.assemble(self.budget, self._brief, query or self._asked)
             return compose(held, self._rules)
 
@@ -236,7 +245,8 @@ class Recorder:
             self._set_aside()
             return False
         self._pending = list(left)
-        if not left and self._journal is not None:
+        # Feeding twice records once, so that what is stored may stay in the file for a while.
+        if not left and self._journal is not None and (final or self._journal.size > CLEAR_AT):
             self._journal.clear()
         return not left
 

@@ -11,6 +11,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from instar.adapters.capture import Noted, Recorder
+from instar.adapters.capture.recorder import LAG
 from instar.adapters.capture.window import Window
 from instar.adapters.langchain.handler import call_ids, describe, outcome
 from instar.memstore.tokens import count_tokens
@@ -30,6 +31,7 @@ class InstarMemory:
     def __init__(self, recorder: Recorder, *, keep_tokens: int = KEEP_TOKENS) -> None:
         self._recorder = recorder
         self._window = Window(keep_tokens)
+        self._costs: dict[str, tuple[int, int]] = {}
 
     @property
     def compactions(self) -> int:
@@ -42,13 +44,22 @@ class InstarMemory:
         first = 1 if messages and isinstance(messages[0], SystemMessage) else 0
         said = list(messages[first:])
         self._recorder.heard([("user", message.text) for message in said if message.type == "human"])
-        if self._window.move([_cost(message) for message in said], [message.type == "tool" for message in said]):
+        if self._window.move([self._cost(message) for message in said], [message.type == "tool" for message in said]):
             self._recorder.compacted()
         head = [str(messages[0].text)] if first else []
-        if context := self._recorder.context():
+        if context := self._recorder.context(lag=LAG):
             head.append(context)
         front: list[BaseMessage] = [SystemMessage("\n\n".join(head))] if head else []
         return front + said[self._window.start :]
+
+    def _cost(self, message: BaseMessage) -> int:
+        """Tokens of a message, counted once."""
+        if message.id is None:
+            return _cost(message)
+        known = self._costs.get(message.id)
+        if known is None or known[0] != len(message.content):
+            known = self._costs[message.id] = (len(message.content), _cost(message))
+        return known[1]
 
     def pre_model_hook(self, state: Mapping[str, Any]) -> dict[str, list[BaseMessage]]:
         """`prepare` in the form of LangGraph's hook: the state keeps all messages, the model sees these."""

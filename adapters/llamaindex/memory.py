@@ -9,6 +9,7 @@ from llama_index.core.memory import BaseMemory
 from pydantic import PrivateAttr
 
 from instar.adapters.capture import Recorder
+from instar.adapters.capture.recorder import LAG
 from instar.adapters.capture.window import Window
 from instar.memstore.tokens import count_tokens
 
@@ -46,7 +47,7 @@ class InstarChatMemory(BaseMemory):
         said = self._messages
         if self._window.move([_cost(message) for message in said], [message.role == "tool" for message in said]):
             self._recorder.compacted()
-        context = self._recorder.context(input or "")
+        context = self._recorder.context(input or "", lag=LAG)
         front = [ChatMessage(context, role=MessageRole.SYSTEM)] if context else []
         return front + said[self._window.start :]
 

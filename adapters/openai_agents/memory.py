@@ -12,6 +12,7 @@ from agents.tool_context import ToolContext
 from agents.tracing import get_current_span
 
 from instar.adapters.capture import Recorder
+from instar.adapters.capture.recorder import LAG
 from instar.adapters.capture.tools import describe
 from instar.adapters.capture.window import Window
 from instar.adapters.openai_agents.items import Item, answered, bound, costs, said
@@ -50,7 +51,7 @@ class InstarAgents:
         self._recorder.heard(said(items))
         if self._window.move(costs(items), bound(items)):
             self._recorder.compacted()
-        context = self._recorder.context()
+        context = self._recorder.context(lag=LAG)
         instructions = "\n\n".join(part for part in (given.instructions, context) if part)
         return ModelInputData(input=given.input[self._window.start :], instructions=instructions or None)
 

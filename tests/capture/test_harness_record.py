@@ -39,6 +39,14 @@ def test_a_recorded_repeat_is_an_alert_while_its_result_is_at_hand_and_a_fault_w
         assert [fault.kind for fault in store.faults(ALICE, scope=SCOPE)] == [FaultKind.DUPLICATE_TOOL]
 
 
+def test_a_repeat_of_what_no_context_had_to_hold_yet_is_an_alert() -> None:
+    with open_store("memory:") as store:
+        harness = Harness(store, ALICE, scope=SCOPE, session="s1", budget=500)
+        harness.session_start()
+        harness.record([finished("s1.a", 1), finished("s1.b", 1)])
+        assert (harness.ledger.alerts, dict(harness.ledger.faults)) == (1, {})
+
+
 def test_one_page_that_cannot_be_recorded_leaves_all_unrecorded() -> None:
     with open_store("memory:") as store:
         harness = Harness(store, ALICE, scope=SCOPE, session="s1", budget=500)
