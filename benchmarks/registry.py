@@ -16,6 +16,7 @@ BENCHMARKS: dict[str, str] = {
     "llm": "benchmarks.llm",
     "pipeline": "benchmarks.pipeline",
     "recall": "benchmarks.recall",
+    "recall": "benchmarks.recall",
     "sandbox": "benchmarks.sandbox",
     "store": "benchmarks.store",
 }

@@ -18,8 +18,8 @@ from instar.memstore.recall.index import Postings, Row, Seqs, Wanted
 
 K1, B = 0.9, 0.4
 """Saturation and length normalisation; these values do well on short passages (Lin et al., Anserini, 2017)."""
-BEFORE, AFTER = 0.2, 0.1
-"""Shares of the score of the page before and after that a page earns."""
+CONTEXT = 1.5
+"""What the score of a page together with its neighbours counts for, against 1 for its own."""
 DEEPEST = 4_000
 POOL = 250
 BESIDE = 60
@@ -49,13 +49,15 @@ def rank_by_words(postings: Postings, wanted: Wanted, terms: Sequence[str], limi
     pool = _pool(postings, wanted, found, weights)
     rows = postings.rows(pool, wanted)
     mean = max(length / documents, 1.0)
-    scores = {row.seq: _score(row, weights, mean) for row in rows}
+    held = {row.seq: row for row in rows}
+    scores = {row.seq: _score(row.counts, row.length, weights, mean) for row in rows}
     best = sorted(rows, key=lambda row: (-scores[row.seq], -row.seq))[:BESIDE]
     beside = postings.beside(best)
-    near = {seq for pair in beside.values() for seq in pair if seq and seq not in scores}
+    near = {seq for pair in beside.values() for seq in pair if seq and seq not in held}
     for row in postings.rows(near, wanted) if near else ():
-        scores[row.seq] = _score(row, weights, mean)
-    scores = _with_neighbours(scores, beside)
+        held[row.seq] = row
+        scores[row.seq] = _score(row.counts, row.length, weights, mean)
+    scores = _in_context(scores, held, beside, weights, mean)
     order = sorted((seq for seq, score in scores.items() if score > 0), key=lambda seq: (-scores[seq], -seq))[:limit]
     return Ranked(tuple(order), tuple(scores[seq] for seq in order), beside)
 
@@ -99,21 +101,34 @@ def _pool(postings: Postings, wanted: Wanted, found: Mapping[str, Seqs], weights
     return [int(seq) for seq in seqs[order]]
 
 
-def _score(row: Row, weights: Mapping[str, float], mean: float) -> float:
+def _score(counts: Mapping[str, int], length: int, weights: Mapping[str, float], mean: float) -> float:
     total = 0.0
-    norm = K1 * (1 - B + B * row.length / mean)
+    norm = K1 * (1 - B + B * length / mean)
     for term, weight in weights.items():
-        count = row.counts.get(term)
+        count = counts.get(term)
         if count:
             total += weight * count * (K1 + 1) / (count + norm)
     return total
 
 
-def _with_neighbours(scores: Mapping[int, float], beside: Mapping[int, tuple[int, int]]) -> dict[int, float]:
-    raised = dict(scores)
-    for seq, (before, after) in beside.items():
-        if after in raised:
-            raised[after] += BEFORE * scores[seq]
-        if before in raised:
-            raised[before] += AFTER * scores[seq]
-    return raised
+def _in_context(
+    scores: Mapping[int, float],
+    rows: Mapping[int, Row],
+    beside: Mapping[int, tuple[int, int]],
+    weights: Mapping[str, float],
+    mean: float,
+) -> dict[int, float]:
+    """Each score with that of the page read together with its neighbours, as far as these were read."""
+    before: dict[int, int] = {}
+    after: dict[int, int] = {}
+    for seq, (left, right) in beside.items():
+        before[seq], after[left], after[seq], before[right] = left, seq, right, seq
+    found = dict(scores)
+    for seq in before.keys() | after.keys():
+        if seq not in rows:
+            continue
+        window = [rows[near] for near in (before.get(seq, 0), seq, after.get(seq, 0)) if near in rows]
+        counts = {term: sum(row.counts.get(term, 0) for row in window) for term in weights}
+        length = sum(row.length for row in window)
+        found[seq] += CONTEXT * _score(counts, length, weights, mean * len(window))
+    return found

