@@ -20,7 +20,7 @@ CRON_FIELDS = 5
 DEFAULT_HOME = "~/.instar"
 PATHS = {"tools", "home", "record", "replay", "handoff"}
 """Settings that are a path, relative to the file they stand in."""
-LISTS = {"reviewers", "host_skills", "notify"}
+LISTS = {"reviewers", "host_skills", "notify", "sources", "retry_seconds"}
 """Settings that hold several values, separated by commas in the environment."""
 
 

@@ -40,3 +40,32 @@ def test_a_file_that_is_not_toml_names_the_file_and_the_line(tmp_path: Path) -> 
     (tmp_path / "instar.toml").write_text("scope = \n")
     with pytest.raises(SourceMissing, match=r"instar\.toml.*line 1"):
         load_settings({"INSTAR_HOME": str(tmp_path / "h")}, {}, project=tmp_path)
+
+
+def test_sources_come_from_tables_or_the_environment_with_absolute_paths(tmp_path: Path) -> None:
+    (tmp_path / "instar.toml").write_text(
+        '[[sources]]\npaths = ["logs/**/*.jsonl", "/srv/logs"]\nformat = "codex"\nscope = "team"\n'
+    )
+    (source,) = load_settings({}, {"home": tmp_path / "home"}, project=tmp_path).sources
+    assert source.paths == (f"{tmp_path}/logs/**/*.jsonl", "/srv/logs")
+    assert (source.format, source.scope) == ("codex", "team")
+    given = {"INSTAR_SOURCES": "/a,/b", "INSTAR_RETRY_SECONDS": "0.5,2"}
+    settings = load_settings(given, {"home": tmp_path / "home"}, project=tmp_path)
+    assert [source.paths for source in settings.sources] == [("/a", "/b")]
+    assert settings.retry_seconds == (0.5, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [("TIMEZONE", "Mars/Base", "not a time zone"), ("NIGHTLY", "at night", "not a cron line")],
+)
+def test_a_schedule_that_cannot_be_kept_is_refused_by_name(
+    tmp_path: Path, variable: str, value: str, words: str
+) -> None:
+    with pytest.raises(SourceMissing, match=words):
+        load_settings({f"INSTAR_{variable}": value}, {"home": tmp_path}, project=tmp_path)
+
+
+def test_the_project_can_be_named_in_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "instar.toml").write_text('nightly = "0 5 * * *"\n')
+    assert load_settings({"INSTAR_PROJECT": str(tmp_path)}, {"home": tmp_path / "home"}).nightly == "0 5 * * *"
