@@ -97,16 +97,17 @@ def decide(
         )
     if expect_digest and expect_digest != review.digest:
         raise ReviewStale(
-            f"Review {review.id} is about {review.digest}, not about {expect_digest}: what you read is stale",
+            f"It is about {review.digest[:19]}…, not about {expect_digest[:19]}…: what you read is stale",
             "Read it again",
         )
     if kind is DecisionKind.REVISE and review.action == "retire":
         raise ReviewRefused("There is nothing to revise in a retirement", "Approve or reject it")
     if kind is DecisionKind.REVISE and not comment:
-        raise ReviewRefused("To revise, the engine needs a comment", "Say what to change with --comment TEXT")
+        raise ReviewRefused("To revise, the engine needs a comment", "Say in the comment what to change")
     if kind is DecisionKind.APPROVE and review.risk == "high" and not confirm_risk:
         raise ReviewRefused(
-            f"{review.skill} is of high risk", "Read its findings, then repeat the command with --confirm-risk"
+            f"{review.skill} is of high risk",
+            "Read its findings, then confirm it: with --confirm-risk, or with its name in the form",
         )
     rt.step("decide")
     record_decision(rt, review, kind, by=by, comment=comment, attested=attested)
@@ -140,7 +141,7 @@ def may_decide(rt: Runtime, by: str) -> str:
     """
     name = by.strip()
     if not name:
-        raise ReviewRefused("A decision needs a name", "Say who decides with --by NAME")
+        raise ReviewRefused("A decision needs a name", "Say who decides")
     if len(name) > NAME_LIMIT or not name.isprintable():
         raise ReviewRefused(f"{name[:NAME_LIMIT]!r} is no name", f"At most {NAME_LIMIT} printable characters")
     if rt.settings.reviewers and name not in rt.settings.reviewers:
