@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -77,14 +76,14 @@ def _elide(text: str, limit: int) -> str:
     return text[:head] + note + (text[-tail:] if tail else "")
 
 
-def shorten_value(value: JsonValue | Mapping[str, JsonValue], *, string: int = 160, items: int = 3) -> JsonValue:
+def shorten_value(value: JsonValue, *, string: int = 160, items: int = 3) -> JsonValue:
     """A JSON value of the same shape: long strings elided, long lists and mappings cut with a count of the rest."""
     if isinstance(value, str):
         return _elide(value, string)
     if isinstance(value, list):
         short: list[JsonValue] = [shorten_value(item, string=string, items=items) for item in value[:items]]
         return short if len(value) <= items else [*short, f"… {len(value) - items} more"]
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         names = list(value)
         kept = {name: shorten_value(value[name], string=string, items=items) for name in names[: items * 8]}
         if len(names) > items * 8:

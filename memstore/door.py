@@ -101,7 +101,7 @@ class Door:
         """One quick look at everything together. What has not even the right shape is looked at part by part."""
         try:
             return spotless(self.redactor, content, *texts)
-        except (TypeError, AttributeError, RecursionError):
+        except (TypeError, ValueError, AttributeError, RecursionError):
             return False
 
     def _rejected(self, page_id: str, op: Op, unfit: _Unfit) -> Entry:
@@ -119,6 +119,10 @@ class Door:
         self, spotless: bool, page_id: str, content: Mapping[str, JsonValue]
     ) -> tuple[Mapping[str, JsonValue], str]:
         found: list[Finding] = []
+        if not isinstance(content, dict):
+            if not isinstance(content, Mapping):
+                raise _Unfit(ReasonCode.SCHEMA, "the content is no mapping")
+            content = dict(content)
         try:
             if not spotless:
                 content, found = redact_fields(self.redactor, content, f"{page_id}.content")

@@ -162,7 +162,7 @@ def spotless(redactor: Redactor, fields: Mapping[str, JsonValue], *texts: str) -
         RecursionError: the fields are nested too deeply.
     """
     strings = list(texts)
-    return not _collect(fields, strings) and not redactor.suspicious("\n".join(strings))
+    return not _collect(dict(fields), strings) and not redactor.suspicious("\n".join(strings))
 
 
 def redact_fields(
@@ -175,11 +175,11 @@ def redact_fields(
     return _walk_fields(redactor, fields, place, findings), findings
 
 
-def _collect(value: JsonValue | Mapping[str, JsonValue], strings: list[str]) -> bool:
+def _collect(value: JsonValue, strings: list[str]) -> bool:
     """Gather every string; True when a field is sensitive by its name, which settles the question."""
     if isinstance(value, str):
         strings.append(value)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         for name, item in value.items():
             strings.append(name)
             if is_secret_name(name) or _collect(item, strings):

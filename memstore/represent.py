@@ -114,7 +114,7 @@ class Representer:
     def _compressed(self, subject: Subject, full: str, tokens_full: int, pointer: str) -> tuple[str, int]:
         if len(full) <= SHORT:
             return full, tokens_full
-        short = self._compressor.compress(full) if subject.text else canonical(shorten_value(subject.content))
+        short = self._compressor.compress(full) if subject.text else canonical(shorten_value(dict(subject.content)))
         return _shorter(f"{pointer}\n{short}", full, tokens_full)
 
     def _structured(self, subject: Subject, full: str, tokens_full: int, pointer: str) -> tuple[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from instar.memstore.errors import InvalidRequest, ScopeDenied
 
@@ -18,11 +19,16 @@ def check_scope(scope: str) -> str:
     Raises:
         InvalidRequest: an empty or malformed segment, or longer than 512 characters.
     """
-    if not scope or len(scope) > MAX_SCOPE or not all(map(_SEGMENT.match, scope.split("/"))):
+    if not _is_scope(scope):
         raise InvalidRequest(
             f"not a scope: {scope[:80]!r} (segments of letters, digits and ._@+=:~- between slashes)"
         )
     return scope
+
+
+@lru_cache(maxsize=4096)
+def _is_scope(scope: str) -> bool:
+    return 0 < len(scope) <= MAX_SCOPE and all(map(_SEGMENT.match, scope.split("/")))
 
 
 def within(scope: str, prefix: str) -> bool:

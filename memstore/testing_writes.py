@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 import pytest
 
@@ -340,6 +341,15 @@ class WritingContract:
             write(store, step(**changes))
         assert codes(error) == [ReasonCode.SCHEMA]
         assert store.count(ALICE, scope="local") == 0
+
+    def test_any_mapping_is_content_and_what_is_none_is_refused(self, store: Store) -> None:
+        write(store, step(id="p", content=MappingProxyType({"n": 1})))
+        page = store.get(ALICE, "p")
+        assert page is not None
+        assert page.content == {"n": 1}
+        with pytest.raises(Rejected) as error:
+            write(store, step(content=[("n", 1)]))
+        assert codes(error) == [ReasonCode.SCHEMA]
 
     def test_content_nested_without_end_is_refused(self, store: Store) -> None:
         deep: list[object] = []
