@@ -14,12 +14,15 @@ from instar.core.briefing import write_briefing
 from instar.core.ingest import ingest, ingest_sessions
 from instar.core.live import Event, Feeder, Kind, live_scope, read_lines
 from instar.core.live_session import live_session
-from instar.core.progress import report
+from instar.core.progress import report as tell
 from instar.core.runtime import Runtime
 from instar.core.settings import Settings
 from instar.memstore import Harness, MemstoreError
 
 UNREADABLE = "unreadable.log"
+TRACES = "otlp"
+TRACE_SECONDS = 3_600
+"""A trace to which nothing was added for so long is over."""
 STALE_HOURS = 48.0
 """Events that nobody stored for so long are worth an alarm; every night stores them."""
 _BUDGET = 1
@@ -35,6 +38,8 @@ class Drained(BaseModel):
     sessions: int = 0
     transcripts: int = 0
     """Sessions that were read from their own log instead, which holds more than hooks are told."""
+    traces: int = 0
+    """Traces that arrived over OTLP; one that grows is read again."""
     unreadable: int = 0
     """Lines that are no events; they are kept in `spool/unreadable.log`."""
     refused: int = 0
@@ -58,7 +63,8 @@ def drain(rt: Runtime) -> Drained:
             _drain_file(rt, folder, descriptor, counts, projects)
             Path(path).unlink()
             counts["files"] += 1
-            report("spool", done=counts["files"], note=f"{counts['events']} events")
+            tell("spool", done=counts["files"], note=f"{counts['events']} events")
+        counts["traces"] = _read_traces(rt)
         for project in sorted(projects):
             write_briefing(rt, project)
     except MemstoreError as error:
@@ -67,6 +73,19 @@ def drain(rt: Runtime) -> Drained:
     if counts["files"]:
         spool.clear_failure(folder)
     return Drained(**counts)
+
+
+def _read_traces(rt: Runtime) -> int:
+    """Read the traces that arrived; files of those that have been over for long are deleted once they are read."""
+    files = sorted((rt.settings.home / TRACES).glob("*.jsonl"))
+    if not files:
+        return 0
+    over = [file for file in files if time.time() - file.stat().st_mtime > TRACE_SECONDS]
+    report = ingest(rt, files)
+    if not report.skipped:
+        for file in over:
+            file.unlink(missing_ok=True)
+    return len(files)
 
 
 def spool_alarms(settings: Settings) -> list[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Annotated
 
 import typer
 
 from instar.adapters.claude_code import hook as claude_code
 from instar.adapters.cli.options import AsJson, opened, settings_of
 from instar.adapters.cli.output import console, emit_json, progress_shown, safe
+from instar.core.drain import TRACES, spool_alarms
 from instar.core.drain import drain as drain_spool
-from instar.core.drain import spool_alarms
+from instar.core.runtime import prepare_home
 from instar.core.spool import folder_of, waiting
 
 app = typer.Typer(no_args_is_help=True, help="What recorded agents left in the spool, and storing it.")
@@ -54,6 +56,28 @@ def drain(context: typer.Context, as_json: AsJson = False) -> int:
             markup=False,
             soft_wrap=True,
         )
+    return 0
+
+
+@app.command()
+def otlp(
+    context: typer.Context,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Where exporters send to.")] = 4318,
+) -> int:
+    """Receive OpenTelemetry traces on http://127.0.0.1:PORT/v1/traces, until Ctrl-C.
+
+    Point an instrumented agent at it with OTEL_EXPORTER_OTLP_ENDPOINT. Spans are kept without secrets, and become
+    sessions with the next `instar ingest`, `instar capture drain` or night.
+    """
+    # Only who receives needs a web server.
+    import uvicorn  # noqa: PLC0415
+
+    from instar.adapters.otlp.receiver import receiver  # noqa: PLC0415
+
+    settings = settings_of(context)
+    prepare_home(settings)
+    console(error=True).print(f"http://127.0.0.1:{port}/v1/traces   (Ctrl-C stops it)", markup=False)
+    uvicorn.run(receiver(settings.home / TRACES), host="127.0.0.1", port=port, log_level="warning")
     return 0
 
 

@@ -1,0 +1,1 @@
+"""A receiver of OpenTelemetry traces: what any instrumented agent exports becomes sessions."""

@@ -1,0 +1,168 @@
+"""The hook of Claude Code: it needs nothing but Python, keeps everything, and never stops the agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from instar.adapters.cli.main import run as run_cli
+from instar.core.drain import drain, spool_alarms
+from instar.core.records import SESSION
+from instar.core.runtime import Runtime
+from instar.core.settings import Settings
+from instar.core.spool import folder_of, note_failure
+
+HOOK = Path(__file__).parents[2] / "adapters" / "claude_code" / "hook.py"
+
+
+def hook(settings: Settings, event: str, **fields: Any) -> subprocess.CompletedProcess[str]:
+    payload = {"session_id": "s1", "cwd": "/work/shop", "hook_event_name": event, **fields}
+    return send(settings, json.dumps(payload))
+
+
+def send(settings: Settings, text: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", "-S", HOOK],
+        input=text,
+        env={**os.environ, "INSTAR_HOME": str(settings.home)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def call(settings: Settings, number: int, *, error: bool = False) -> None:
+    tool: dict[str, Any] = {
+        "tool_name": "Bash",
+        "tool_input": {"command": f"ls {number}"},
+        "tool_use_id": f"toolu_{number}",
+    }
+    hook(settings, "PreToolUse", **tool)
+    answer = {"is_error": True, "content": "no such folder"} if error else {"stdout": f"file {number}"}
+    hook(settings, "PostToolUse", tool_response=answer, **tool)
+
+
+def test_a_session_is_kept_from_its_start_to_its_end(settings: Settings, rt: Runtime) -> None:
+    hook(settings, "SessionStart", source="startup")
+    hook(settings, "UserPromptSubmit", prompt="List the folders.")
+    call(settings, 1)
+    call(settings, 2, error=True)
+    hook(settings, "Stop", last_assistant_message="There is one file.")
+    hook(settings, "SessionEnd", reason="exit")
+    done = drain(rt)
+    assert (done.sessions, done.refused, done.unreadable) == (1, 0, 0)
+    pages = [
+        page for page in rt.store.find(rt.principal, scope="local/shop") if page.kind in ("message", "tool-call")
+    ]
+    pages.sort(key=lambda page: page.created_at)
+    assert [(page.kind, page.state.value) for page in pages] == [
+        ("message", "success"),
+        ("tool-call", "success"),
+        ("tool-call", "error"),
+        ("message", "success"),
+    ]
+    assert pages[1].content["arguments"] == {"command": "ls 1"}
+    assert pages[2].content["error"] == "no such folder"
+    assert rt.store.count(rt.principal, scope="local", kind=SESSION) == 1
+
+
+def test_hooks_in_parallel_lose_nothing(settings: Settings, rt: Runtime) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: call(settings, number), range(8)))
+    drain(rt)
+    pages = list(rt.store.find(rt.principal, scope="local", kind="tool-call"))
+    found = {str(page.content["call"]): page.content["value"] for page in pages}
+    assert found == {f"toolu_{number}": {"stdout": f"file {number}"} for number in range(8)}
+
+
+def test_a_call_whose_result_comes_after_a_drain_is_one_call(settings: Settings, rt: Runtime) -> None:
+    tool: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "sleep"}, "tool_use_id": "toolu_1"}
+    hook(settings, "PreToolUse", **tool)
+    drain(rt)
+    hook(settings, "PostToolUse", tool_response={"stdout": "done"}, **tool)
+    drain(rt)
+    (page,) = rt.store.find(rt.principal, scope="local", kind="tool-call")
+    assert (page.state.value, page.content["value"]) == ("success", {"stdout": "done"})
+
+
+def test_after_a_compaction_the_model_is_told_what_it_did(settings: Settings) -> None:
+    call(settings, 1)
+    call(settings, 2, error=True)
+    hook(settings, "PreCompact", trigger="auto")
+    shown = json.loads(hook(settings, "SessionStart", source="compact").stdout)["hookSpecificOutput"]
+    assert shown["hookEventName"] == "SessionStart"
+    assert '- Bash {"command": "ls 1"}: done' in shown["additionalContext"]
+    assert '- Bash {"command": "ls 2"}: failed' in shown["additionalContext"]
+
+
+def test_the_rules_of_the_project_are_shown_at_the_start(settings: Settings, rt: Runtime) -> None:
+    from instar.memstore import PageDraft, PageType
+
+    with rt.store.writeback(rt.principal, scope="local/shop") as batch:
+        batch.append(PageDraft(kind="rule", type=PageType.CONSTRAINT, text="Never delete a folder."))
+    assert hook(settings, "SessionStart", source="startup").stdout == ""
+    drain(rt)
+    shown = json.loads(hook(settings, "SessionStart", source="startup").stdout)
+    assert "Never delete a folder." in shown["hookSpecificOutput"]["additionalContext"]
+
+
+def test_the_transcript_is_learned_from_when_the_session_ends(
+    settings: Settings, rt: Runtime, tmp_path: Path
+) -> None:
+    lines = [
+        {"type": "user", "uuid": "1", "sessionId": "s1", "cwd": "/work/shop", "timestamp": "2026-03-01T12:00:00Z",
+         "message": {"role": "user", "content": "List the folders."}},
+        {"type": "assistant", "uuid": "2", "parentUuid": "1", "sessionId": "s1", "cwd": "/work/shop",
+         "timestamp": "2026-03-01T12:00:01Z",
+         "message": {"role": "assistant", "content": [{"type": "text", "text": "There are none."}]}},
+    ]  # fmt: skip
+    transcript = tmp_path / "s1.jsonl"
+    transcript.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    hook(settings, "SessionStart", source="startup", transcript_path=str(transcript))
+    hook(settings, "SessionEnd", reason="exit", transcript_path=str(transcript))
+    assert drain(rt).transcripts == 1
+    (session,) = rt.store.find(rt.principal, scope="local", kind=SESSION)
+    assert session.content["format"] == "claude-code"
+
+
+def test_whatever_comes_in_the_agent_goes_on(settings: Settings) -> None:
+    for text in ("", "{", "[]", "null", "[" * 100_000, '{"hook_event_name": 3}', '{"session_id": "../../x"}'):
+        done = send(settings, text)
+        assert (done.returncode, done.stderr) == (0, "")
+    names = [path.name for path in settings.home.rglob("*") if path.is_file()]
+    assert all("x" not in name or name == "failure.json" for name in names)
+    assert "could not be kept" in spool_alarms(settings)[0]
+
+
+def test_without_a_place_to_write_the_agent_goes_on_and_is_told(settings: Settings) -> None:
+    settings.home.parent.mkdir(exist_ok=True)
+    settings.home.write_text("in the way")
+    done = hook(settings, "PreToolUse", tool_name="Bash", tool_input={}, tool_use_id="t")
+    assert done.returncode == 0
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_and_status_say_what_waits_and_ingest_stores_it(
+    settings: Settings, monkeypatch: Any, capsys: Any
+) -> None:
+    monkeypatch.setenv("INSTAR_HOME", str(settings.home))
+    call(settings, 1)
+    assert run_cli(["capture", "status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"] == 1
+    note_failure(folder_of(str(settings.home)), "the disk is full")
+    assert run_cli(["capture", "status"]) == 1
+    assert "ALARM  What agents did could not be stored: the disk is full" in capsys.readouterr().out
+    run_cli(["doctor", "--json"])
+    (check,) = [check for check in json.loads(capsys.readouterr().out) if check["part"] == "capture"]
+    assert check["condition"] == "missing"
+    assert run_cli(["ingest", "--json"]) == 0
+    capsys.readouterr()
+    assert run_cli(["capture", "status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"files": 0, "bytes": 0, "since": "", "alarms": []}
