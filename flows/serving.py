@@ -25,9 +25,10 @@ def _serve(token: str, address: str, listener: socket.socket) -> None:
     from prefect.server.api.server import create_app  # noqa: PLC0415
 
     from instar.flows.door import Door  # noqa: PLC0415
+    from instar.flows.patience import Patience  # noqa: PLC0415
 
     config = uvicorn.Config(
-        Door(create_app(final=True), token=token, origins=own_origins(address)),
+        Door(Patience(create_app(final=True)), token=token, origins=own_origins(address)),
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=GRACE,
