@@ -65,10 +65,11 @@ class Patience:
 
 async def _body(receive: Receive) -> bytes | None:
     """The whole body of a request; None when it is too large."""
-    body = b""
+    body: bytes = b""
     while True:
         message = await receive()
-        body += message.get("body", b"")
+        part: bytes = message.get("body", b"")
+        body += part
         if len(body) > BODY_LIMIT:
             return None
         if not message.get("more_body", False):
