@@ -29,6 +29,8 @@ MAX_BODY = 4_000_000
 """Bytes of an answer; no role asks for more than a small part of it."""
 FIRST_WAIT = 0.5
 """Seconds before the second attempt; each further one waits twice as long, up to what may be waited at all."""
+ABOUT_THIS_REQUEST = frozenset({400, 413, 422})
+"""Refusals that say nothing about the next request."""
 SAID = 200
 """Characters of a server's own words that are passed on."""
 _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
@@ -199,7 +201,7 @@ class Endpoint:
         reason = f"HTTP {status}" + (f": {said}" if said else "")
         if status in {408, 409, 429} or status >= 500:
             raise _Again(reason, _retry_after(error.response.headers.get("retry-after"))) from None
-        raise EndpointFailed(self.model.host, reason, 1) from None
+        raise EndpointFailed(self.model.host, reason, 1, stops=status not in ABOUT_THIS_REQUEST) from None
 
     def _read(self, body: bytes, request: Request) -> tuple[dict[str, JsonValue], dict[str, JsonValue], Completion]:
         """The one answer in a body, with the parts that say how it ended."""

@@ -11,6 +11,8 @@ ModelError (an EngineError)   nothing was judged, and nothing is lost: the work 
 
 from __future__ import annotations
 
+from functools import partial
+
 from instar.engine.errors import Deferred, EngineError
 
 
@@ -30,11 +32,17 @@ class NotConfigured(ModelError):
 
 
 class EndpointFailed(ModelError, Deferred):
-    """The server gave no answer. `reason` is one line, `attempts` how often it was asked."""
+    """The server gave no answer. `reason` is one line, `attempts` how often it was asked.
 
-    def __init__(self, endpoint: str, reason: str, attempts: int) -> None:
-        self.endpoint, self.reason, self.attempts = endpoint, reason, attempts
+    `stops` is False where it refused this one request, so that another may be answered.
+    """
+
+    def __init__(self, endpoint: str, reason: str, attempts: int, *, stops: bool = True) -> None:
+        self.endpoint, self.reason, self.attempts, self.stops = endpoint, reason, attempts, stops
         super().__init__(endpoint, reason, attempts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return partial(EndpointFailed, stops=self.stops), self.args
 
     def __str__(self) -> str:
         times = "once" if self.attempts == 1 else f"{self.attempts} times"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from email.utils import formatdate
 from time import time
@@ -190,6 +191,24 @@ def test_an_older_name_of_the_limit_is_found_out(server: ModelServer, endpoint: 
 def test_a_wrong_key_is_said_once(server: ModelServer, endpoint: Make, request_for: Ask) -> None:
     server.play(status(401, "Incorrect API key"))
     with pytest.raises(EndpointFailed, match=r"asked once\): HTTP 401: Incorrect API key"):
+        endpoint().complete(request_for())
+
+
+def test_what_is_refused_for_itself_does_not_stop_a_run_but_an_outage_does(
+    server: ModelServer, endpoint: Make, request_for: Ask
+) -> None:
+    stops: dict[int, bool] = {}
+    for code in (400, 401, 413, 503):
+        server.otherwise = status(code, "too long")
+        with pytest.raises(EndpointFailed) as raised:
+            endpoint(retries=0).complete(request_for())
+        stops[code] = pickle.loads(pickle.dumps(raised.value)).stops  # noqa: S301 — our own error
+    assert stops == {400: False, 401: True, 413: False, 503: True}
+
+
+def test_a_redirect_is_not_followed(server: ModelServer, endpoint: Make, request_for: Ask) -> None:
+    server.play(status(307, location="http://127.0.0.1:9/elsewhere"))
+    with pytest.raises(EndpointFailed, match="HTTP 307"):
         endpoint().complete(request_for())
 
 
