@@ -24,6 +24,7 @@ Risk = Literal["low", "elevated", "high"]
 _TEXT = (".md", ".txt", ".py", ".csv", ".svg", ".xml", ".yaml", ".yml", ".toml")
 MAX_CODE_BYTES = 64 * 1024
 """Of one Python file."""
+_SEVERITIES = ("info", "low", "elevated", "high")
 _ORDER = {"info": 0, "low": 0, "elevated": 1, "high": 2}
 
 
@@ -46,6 +47,7 @@ def policy(files: Mapping[str, bytes], manifest: Manifest) -> Judgement:
         _shellcheck(files, findings, unread)
     else:
         findings += check_tests(files)
+    findings.sort(key=lambda finding: -_SEVERITIES.index(finding.severity))
     high = [finding for finding in findings if finding.severity == "high"]
     counts = {
         severity: sum(found.severity == severity for found in findings) for severity in ("low", "elevated", "high")
