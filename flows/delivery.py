@@ -23,6 +23,7 @@ MANY = 3
 """When more groups than this are due at once, one event stands for them all."""
 LONGEST_PAUSE = 3_600.0
 LONGEST_HOLD = 20.0
+SHORTEST_PAUSE = 5.0
 
 
 @dataclass(slots=True)
@@ -69,6 +70,15 @@ class Debounce:
             pause = min(self.seconds * 2**times, max(self.seconds, LONGEST_PAUSE))
             self._groups[name] = _Told(now, times + 1, now + pause)
 
+    def repeated(self, groups: Iterable[str]) -> set[str]:
+        """Those of the groups that were told of and are not answered."""
+        return {name for name in groups if name in self._groups and self._groups[name].waits}
+
+    def postpone(self, groups: Iterable[str], now: float) -> None:
+        """Look at these again after the debounce time; telling of them again would be too soon."""
+        for name in groups:
+            self._groups[name].again = now + max(self.seconds, SHORTEST_PAUSE)
+
     def wakes_at(self, now: float) -> float:
         """When the next look is worth it, though nothing was kept or answered meanwhile; `now` for never."""
         waiting = [told for told in self._groups.values() if told.waits]
@@ -90,6 +100,10 @@ def deliver(rest: Rest, waiting: Sequence[Happened], debounce: Debounce, now: fl
     for event in waiting:
         groups[event.group].append(event)
     due = debounce.due(groups, now)
+    again = debounce.repeated(due)
+    if again and _in_work(rest):
+        debounce.postpone(again, now)
+        due = [group for group in due if group not in again]
     if not due:
         return 0
     if len(due) > MANY:
@@ -99,6 +113,16 @@ def deliver(rest: Rest, waiting: Sequence[Happened], debounce: Debounce, now: fl
     rest.post("/events", told)
     debounce.told(due, now)
     return len(told)
+
+
+def _in_work(rest: Rest) -> bool:
+    """Whether a reflection runs, or is about to: on a busy machine that may take longer than the debounce time."""
+    body: dict[str, JsonValue] = {
+        "flows": {"name": {"any_": ["reflect-on-failure"]}},
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING"]}}},
+    }
+    count = rest.post("/flow_runs/count", body)
+    return isinstance(count, int) and count > 0
 
 
 def prefect_event(group: str, events: Sequence[Happened]) -> JsonValue:

@@ -30,6 +30,8 @@ from instar.tasks.verbs import Options, distill, reflect
 FAILURES = (InstarError, MemstoreError, EngineError, SandboxError, SkillsError, OSError)
 """What ends a night with a reason; anything else is a defect, leaves it open, and it is tried again."""
 
+NEXT = "`instar night`, or the next night, makes up for it"
+
 
 def night_name() -> str:
     """How the run is called: by the day on which it was due."""
@@ -59,7 +61,7 @@ async def nightly(at: datetime | None = None, options: Options | None = None) ->
             await _tell(settings, failed)
             with suppress(MemstoreError):  # without a store the night stays open, and is continued
                 _finish(failed, at, settings, flags)
-            raise NightFailed(f"Night {night.number} failed: {one_line(error)}", "It is made up for") from error
+            raise NightFailed(f"Night {night.number} failed: {one_line(error)}", NEXT) from error
         return _finish(result, at, settings, flags)
 
 

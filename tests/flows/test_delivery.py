@@ -33,13 +33,17 @@ def happened(group: str, number: int = 0, name: EventName = EventName.FAILED) ->
 class Prefect(BaseHTTPRequestHandler):
     got: list[list[dict[str, object]]]
     answer = 204
+    in_work = 0
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.answer == 204:
+        counts = self.path == "/api/flow_runs/count"
+        if self.answer == 204 and not counts:
             self.got.append(body)
-        self.send_response(self.answer)
+        self.send_response(200 if counts else self.answer)
         self.end_headers()
+        if counts:
+            self.wfile.write(str(self.in_work).encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 — the name in http.server
         pass
@@ -114,6 +118,15 @@ def test_what_is_not_answered_is_told_again_with_growing_pauses(prefect: type[Pr
     debounce, waiting = Debounce(10), [happened("g-a")]
     told = [now for now in range(400) if deliver(rest(prefect), waiting, debounce, now=float(now))]
     assert told == [0, 10, 30, 70, 150, 310]
+
+
+def test_what_is_in_work_is_not_told_again_however_long_it_takes(prefect: type[Prefect]) -> None:
+    debounce, waiting = Debounce(10), [happened("g-a")]
+    deliver(rest(prefect), waiting, debounce, now=0.0)
+    prefect.in_work = 1
+    assert [deliver(rest(prefect), waiting, debounce, now=float(now)) for now in range(1, 100)] == [0] * 99
+    prefect.in_work = 0
+    assert sum(deliver(rest(prefect), waiting, debounce, now=float(now)) for now in range(100, 111)) == 1
 
 
 def test_a_server_that_is_away_is_told_when_it_is_back(prefect: type[Prefect]) -> None:
