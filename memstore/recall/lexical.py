@@ -20,7 +20,7 @@ K1, B = 0.9, 0.4
 """Saturation and length normalisation; these values do well on short passages (Lin et al., Anserini, 2017)."""
 CONTEXT = 1.5
 """What the score of a page together with its neighbours counts for, against 1 for its own."""
-DEEPEST = 4_000
+DEEPEST = 2_500
 POOL = 250
 BESIDE = 60
 """For so many of the best, the pages beside them join the pool."""
