@@ -150,7 +150,7 @@ def test_without_a_place_to_write_the_agent_goes_on_and_is_told(settings: Settin
 
 
 def test_doctor_and_status_say_what_waits_and_ingest_stores_it(
-    settings: Settings, monkeypatch: Any, capsys: Any
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("INSTAR_HOME", str(settings.home))
     call(settings, 1)
