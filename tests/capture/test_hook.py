@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from instar.adapters.cli.main import run as run_cli
 from instar.core.drain import drain, spool_alarms
 from instar.core.records import SESSION
