@@ -83,7 +83,9 @@ def form_for(found: Review, reviewers: tuple[str, ...]) -> type[ReviewForm]:
     """The form of one review: its digest filled in, and the allowed reviewers to choose from."""
     said = "The bytes that you read: leave it as it is."
     fields: dict[str, Any] = {"digest": (str, Field(default=found.digest, title="Digest", description=said))}
-    if reviewers:
+    if len(reviewers) == 1:
+        fields["reviewer"] = (str, Field(default=reviewers[0], title="Your name"))
+    elif reviewers:
         fields["reviewer"] = (Literal[reviewers], Field(title="Your name"))
     if found.action == "retire":
         fields["decision"] = (Literal["approve", "reject"], Field(title="Decision"))
