@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,8 @@ from instar.core.runtime import runtime
 from instar.core.settings import Settings
 from instar.core.sources import ingest_sources
 from instar.core.spool import folder_of, waiting
+from instar.flows.errors import PrefectRefused
+from instar.flows.review_runs import end_run
 from instar.sandbox.report import Verdict
 
 Paths = Annotated[
@@ -237,4 +240,6 @@ def _ask(settings: Settings, review_id: str) -> None:
             "This skill is of high risk. Approve all the same?", default=False, console=out
         )
         decided = decide(rt, review.id, DecisionKind(answer), by=by, comment=comment, confirm_risk=confirmed)
+        with suppress(PrefectRefused):  # then the worker ends the run that still asks
+            end_run(rt, decided.id)
         out.print(f"{safe(decided.skill)} {decided.version}: {decided.state.value} {safe(decided.location)}")
