@@ -23,12 +23,13 @@ from benchmarks.store_recorded import BUDGETS as RECORDED_BUDGETS
 from benchmarks.store_recorded import sessions
 from benchmarks.store_simulator import Run, simulate
 from benchmarks.store_turns import measure_optimum, measure_turns
-from benchmarks.store_workloads import BUDGETS, Workload, families, tasks
+from benchmarks.store_workloads import BUDGETS, STARVATION, Workload, adversaries, families, tasks
 
 DESCRIPTION = "the page store: faults, optimum, time of a turn, commits, kills, power losses, growth"
 BARS = {
     "faults.synthetic": Bar(0, "equals"),
     "faults.real": Bar(0, "equals"),
+    "faults.adversarial": Bar(0, "equals"),
     "tasks.completed_share": Bar(1, "equals"),
     "optimum.mean": Bar(0.98, "at least"),
     "optimum.worst": Bar(0.95, "at least"),
@@ -75,21 +76,26 @@ def _faults(quick: bool, results: dict[str, float], baselines: dict[str, float],
     synthetic = [workload for seed in range(1 if quick else 5) for workload in families(seed)]
     progress("faults: recorded sessions")
     real = sessions(3 if quick else 12)
+    hostile = [workload for seed in range(1 if quick else 5) for workload in (*families(seed), *adversaries(seed))]
     trials = tasks(_TASKS)
     table: dict[str, object] = {}
     for name in POLICIES:
         made = _runs(name, synthetic, BUDGETS)
         recorded = _runs(name, real, RECORDED_BUDGETS)
+        starved = _runs(name, hostile, (*STARVATION, *BUDGETS[:2]))
         completed = [run.total + run.excused == 0 for run in _runs(name, trials, BUDGETS[:1])]
         figures = {
             "faults.synthetic": float(sum(run.total for run in made)),
             "faults.real": float(sum(run.total for run in recorded)),
+            "faults.adversarial": float(sum(run.total for run in starved)),
             "tasks.completed_share": sum(completed) / len(completed),
             "thrash": statistics.mean(run.thrash for run in made),
         }
         table[name] = {
             **figures,
             "faults per configuration": sum(run.total for run in made) / len(made),
+            "excused under attack": sum(run.excused for run in starved),
+            "feasible turns under attack": sum(run.feasible for run in starved),
             "excused": sum(run.excused for run in (*made, *recorded)),
             "feasible turns": sum(run.feasible for run in (*made, *recorded)),
             "turns": sum(run.turns for run in (*made, *recorded)),

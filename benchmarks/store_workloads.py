@@ -91,6 +91,20 @@ FAMILIES = {
 }
 
 
+ADVERSARIES = {
+    "storm": _Rule(arrive=1.0, need=1, repeat=1.0, alive=2, compaction=3, plan=0.5),
+    "cascading-resets": _Rule(arrive=0.6, need=2, repeat=0.5, alive=10, compaction=2, reset=1),
+}
+"""Sessions that are out to break a policy: all is new and nothing stays; the context is thrown away every turn."""
+STARVATION = (10, 25, 40, 60, 90)
+"""Budgets that the floors outgrow sooner or later."""
+
+
+def adversaries(seed: int) -> list[Workload]:
+    """One session of each adversary."""
+    return [_build(name, rule, seed) for name, rule in ADVERSARIES.items()]
+
+
 def _build(name: str, rule: _Rule, seed: int) -> Workload:
     rnd = random.Random(f"{name}-{seed}")
     maker = _Maker(rnd)

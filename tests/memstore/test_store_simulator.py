@@ -7,7 +7,7 @@ import pytest
 from benchmarks.errors import BadResult
 from benchmarks.store_policies import POLICIES, Contract
 from benchmarks.store_simulator import simulate
-from benchmarks.store_workloads import BUDGETS, FAMILIES, families
+from benchmarks.store_workloads import BUDGETS, FAMILIES, STARVATION, adversaries, families
 from instar.memstore import FaultKind, Level
 from instar.memstore.ladder import Item
 
@@ -34,6 +34,16 @@ def test_the_contract_has_no_fault_where_floors_fit() -> None:
     assert sum(run.total for run in runs) == 0
     assert sum(run.feasible for run in runs) > 0.95 * sum(run.turns for run in runs)
     assert sum(run.hits for run in runs) > 500
+
+
+def test_the_contract_stands_against_adversaries_and_starvation() -> None:
+    hostile = [*families(3), *adversaries(3)]
+    runs = [simulate(Contract(budget), workload, budget) for workload in hostile for budget in STARVATION]
+    assert sum(run.total for run in runs) == 0
+    assert 0 < sum(run.feasible for run in runs) < sum(run.turns for run in runs)
+    assert sum(run.excused for run in runs) > 0
+    forgetful = [simulate(Forgetful(90), workload, 90) for workload in adversaries(3)]
+    assert all(run.total > 0 for run in forgetful)
 
 
 def test_a_policy_that_keeps_nothing_has_every_kind_of_fault_in_every_family() -> None:
