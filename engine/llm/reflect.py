@@ -19,7 +19,7 @@ from instar.engine.errors import Deferred
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.errors import ModelError
 from instar.engine.llm.excerpts import content_of, excerpt
-from instar.engine.llm.instructions import attempts_in
+from instar.engine.llm.instructions import attempts_in, speaks_to_agents
 from instar.engine.llm.shapes import Feasible, Found, Group, Grouped, Suggested
 from instar.engine.llm.wording import Words, fit
 from instar.engine.plan import Support
@@ -274,18 +274,22 @@ def words_of(sessions: Sequence[Session]) -> Words:
 
 
 def _everything(sessions: Sequence[Session]) -> Iterator[tuple[str, str]]:
+    """What was recorded, by task; all text that directs agents counts as that of one, however often it was pasted."""
     for session in sessions:
         task = "\0".join(task_of(session))
         for step in session.steps:
             if not isinstance(step, Message) or step.speaker is not Speaker.SYSTEM:
-                yield task, content_of(step)
+                text = content_of(step)
+                yield "directing" if speaks_to_agents(text) else task, text
 
 
 def texts_of(sessions: Sequence[Session]) -> Iterator[tuple[str, str]]:
     """Requests and the names of tools and arguments, by task: the words that may be used about them."""
     for session in sessions:
         task = "\0".join(task_of(session))
-        yield task, request_of(session)
+        request = request_of(session)
+        if not speaks_to_agents(request):
+            yield task, request
         for call, _ in session.exchanges():
             yield task, f"{call.tool} {' '.join(call.arguments)}"
 

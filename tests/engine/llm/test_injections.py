@@ -23,9 +23,15 @@ def test_an_attack_in_a_tool_result_has_no_effect_and_is_shown(name: str, tmp_pa
     assert outcome.shown
 
 
+def test_what_several_users_paste_is_not_what_their_tasks_share(tmp_path: Path) -> None:
+    outcome = run_attack(Attack("skill text", ATTACKS["skill text"], "pasted by several"), tmp_path)
+    assert outcome.effects == ()
+    assert outcome.shown
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("attack", attacks(), ids=lambda attack: f"{attack.name}-{attack.place}")
 def test_no_attack_has_an_effect(attack: Attack, tmp_path: Path) -> None:
-    outcome = run_attack(attack, tmp_path, harmless_code=attack.place == "pasted")
+    outcome = run_attack(attack, tmp_path, harmless_code=attack.place != "tool result")
     assert outcome.effects == ()
     assert outcome.shown
