@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -12,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from instar.adapters.capture.lookup import search
 from instar.adapters.mcp.principals import Client
 from instar.core.live import live_scope, run_id
+from instar.core.recall import recall_of
+from instar.core.runtime import Runtime
 from instar.memstore import (
     Harness,
     InvalidRequest,
@@ -20,12 +24,14 @@ from instar.memstore import (
     PageType,
     Provenance,
     ScopeDenied,
-    State,
-    Store,
 )
+from instar.memstore.recall import Filters, Hit, Status
 
 BUDGET = 2_000
 Kind = Literal["note", "message", "constraint", "plan", "preference"]
+_one_at_a_time = threading.Lock()
+"""The index of meaning belongs to one user at a time, also within a process."""
+_WORST_FIRST = (Status.BACKEND_ERROR, Status.DENIED, Status.DEGRADED)
 _TYPES: Mapping[str, PageType] = {
     "note": PageType.EVIDENCE,
     "message": PageType.CONVERSATION,
@@ -46,7 +52,7 @@ class Written(BaseModel):
 
 
 class Shown(BaseModel):
-    """A page as a client sees it."""
+    """A page as a client sees it, with what lets it doubt the page."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -54,29 +60,30 @@ class Shown(BaseModel):
     kind: str
     state: str
     text: str
-    score: float
+    score: float = 0.0
     created_at: datetime
     session: str | None
-    rests_on: int
-    """How many recorded pages the statement rests on."""
+    support: int
+    """How many recorded pages it rests on."""
+    contradictions: list[str] = []
+    superseded_by: str | None = None
 
 
 class Recalled(BaseModel):
-    """The answer to a recall. `status` is hit, no-match, denied or backend-error."""
+    """The answer to a recall. `status` is hit, no-match, denied, degraded or backend-error; `reasons` say why."""
 
     model_config = ConfigDict(frozen=True)
 
     status: str
-    degraded: str
-    detail: str
+    reasons: list[str]
     items: list[Shown]
 
 
 class Memory:
     """The memory of one client."""
 
-    def __init__(self, store: Store, client: Client, *, root: str) -> None:
-        self._store, self._client, self._root = store, client, root
+    def __init__(self, rt: Runtime, client: Client) -> None:
+        self._rt, self._client = rt, client
 
     def record(
         self, kind: Kind, text: str, fields: Mapping[str, JsonValue], *, session: str, tags: tuple[str, ...]
@@ -99,52 +106,60 @@ class Memory:
         )
         with self._harness(session) as harness:
             (page_id,) = harness.record([draft]).committed
-        page = self._store.get(self._client.principal, page_id)
+        page = self._rt.store.get(self._client.principal, page_id)
         if page is None:
             raise InvalidRequest("the page could not be read back")
         return Written(page=page.id, version=page.version, sha256=page.digest)
 
-    def recall(
-        self,
-        query: str,
-        *,
-        kind: str | None,
-        state: State | None,
-        tool: str | None,
-        tag: str | None,
-        session: str | None,
-        since: datetime | None,
-        limit: int,
-    ) -> Recalled:
-        """Pages that fit, in all that the client may read."""
+    def recall(self, query: str, filters: Filters, *, session: str | None, limit: int) -> Recalled:
+        """Pages that are about a query, in all that the client may read; without a query the newest.
+
+        Raises:
+            InstarError: recall cannot be used as it is configured.
+        """
+        if session:
+            filters = replace(filters, session=self._run(session))
+        if not query.strip():
+            return self._newest(filters, limit)
+        with _one_at_a_time, recall_of(self._rt) as recall:
+            answers = [
+                recall.search(self._client.principal, query, scope=grant, filters=filters, limit=limit)
+                for grant in self._client.principal.grants
+            ]
+        hits = sorted((hit for answer in answers for hit in answer.hits), key=lambda hit: -hit.score)[:limit]
+        statuses = {answer.status for answer in answers}
+        worst = next((status for status in _WORST_FIRST if status in statuses), Status.NO_MATCH)
+        status = Status.HIT if hits and worst is Status.NO_MATCH else worst
+        reasons = [reason for answer in answers for reason in answer.reasons]
+        return Recalled(
+            status=status.value, reasons=list(dict.fromkeys(reasons)), items=[_shown(hit) for hit in hits]
+        )
+
+    def _newest(self, filters: Filters, limit: int) -> Recalled:
+        tags = filters.all_tags
         items: list[Shown] = []
-        status, degraded, detail = "no-match", "", ""
         for grant in self._client.principal.grants:
-            scope = live_scope(grant, "", self._run(session)) if session else grant
             found = search(
-                self._store,
+                self._rt.store,
                 self._client.principal,
-                scope=scope,
-                query=query,
-                kind=kind,
-                state=state,
-                tag=f"tool:{tool}" if tool else tag,
-                since=since,
+                scope=grant,
+                kind=filters.kind,
+                state=filters.state,
+                tag=tags[0] if tags else None,
+                session=filters.session,
+                since=filters.since,
                 limit=limit,
             )
-            degraded = found.degraded or degraded
-            if found.status in ("denied", "backend-error"):
-                status, detail = found.status, found.detail
-            items += [_shown(hit.page, hit.score) for hit in found.hits]
-        items.sort(key=lambda item: -item.score)
-        if items:
-            status = "hit"
-        return Recalled(status=status, degraded=degraded, detail=detail, items=items[:limit])
+            if found.status in (Status.DENIED, Status.BACKEND_ERROR):
+                return Recalled(status=found.status, reasons=[found.detail], items=[])
+            items += [_page_shown(hit.page) for hit in found.hits if set(tags) <= set(hit.page.tags)]
+        items.sort(key=lambda item: item.created_at, reverse=True)
+        return Recalled(status=(Status.HIT if items else Status.NO_MATCH).value, reasons=[], items=items[:limit])
 
     def page(self, page_id: str) -> Page | None:
         """A page; None for one that does not exist or belongs to somebody else: there is no difference to see."""
         try:
-            return self._store.get(self._client.principal, page_id)
+            return self._rt.store.get(self._client.principal, page_id)
         except ScopeDenied:
             return None
 
@@ -182,7 +197,7 @@ class Memory:
     def _harness(self, session: str, budget: int = BUDGET) -> Iterator[Harness]:
         run = self._run(session)
         scope = live_scope(self._client.scope, "", run)
-        harness = Harness(self._store, self._client.principal, scope=scope, session=run, budget=budget)
+        harness = Harness(self._rt.store, self._client.principal, scope=scope, session=run, budget=budget)
         harness.session_start()
         try:
             yield harness
@@ -193,14 +208,24 @@ class Memory:
         return run_id("mcp", self._client.principal.name, session)
 
 
-def _shown(page: Page, score: float) -> Shown:
+def _shown(hit: Hit) -> Shown:
+    return _page_shown(hit.page).model_copy(
+        update={
+            "score": hit.score,
+            "support": hit.support,
+            "contradictions": list(hit.contradictions),
+            "superseded_by": hit.superseded_by,
+        }
+    )
+
+
+def _page_shown(page: Page) -> Shown:
     return Shown(
         page=page.id,
         kind=page.kind,
         state=page.state.value,
         text=page.full if len(page.full) < 2_000 else page.forms.compressed[:4_000],
-        score=score,
         created_at=page.created_at,
         session=page.session,
-        rests_on=len(page.provenance.references),
+        support=len(page.provenance.references),
     )

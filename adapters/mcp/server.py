@@ -25,6 +25,7 @@ from instar.core.errors import InstarError
 from instar.core.runtime import Runtime
 from instar.core.skills import SkillCall
 from instar.memstore import MemstoreError, State
+from instar.memstore.recall import Filters, RecallError
 from instar.sandbox.errors import SandboxError
 from instar.skills.errors import SkillsError
 
@@ -116,16 +117,10 @@ class InstarServer(MCPServer[Any]):
         limit: Annotated[int, Field(ge=1, le=50)] = 10,
     ) -> Recalled:
         """Find what was recorded. `status` tells an empty answer from a failed one."""
-        return self._memory().recall(
-            query,
-            kind=kind,
-            state=State(state) if state else None,
-            tool=tool,
-            tag=tag,
-            session=session,
-            since=since,
-            limit=limit,
+        filters = Filters(
+            kind=kind, state=State(state) if state else None, tool=tool, tags=(tag,) if tag else (), since=since
         )
+        return self._memory().recall(query, filters, session=session, limit=limit)
 
     def _page(
         self, page: Annotated[str, Field(description="The id of a page.", max_length=300)]
@@ -189,7 +184,7 @@ class InstarServer(MCPServer[Any]):
         return client
 
     def _memory(self) -> Memory:
-        return Memory(self._rt.store, self._client(), root=self._rt.settings.scope)
+        return Memory(self._rt, self._client())
 
 
 def _told(tool: Callable[..., Any]) -> Callable[..., Any]:
@@ -199,7 +194,7 @@ def _told(tool: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> BaseModel | list[BaseModel] | dict[str, JsonValue]:
         try:
             result: BaseModel | list[BaseModel] | dict[str, JsonValue] = tool(*args, **kwargs)
-        except (MemstoreError, InstarError, SkillsError, SandboxError) as error:
+        except (MemstoreError, RecallError, InstarError, SkillsError, SandboxError) as error:
             raise ToolError(str(error)) from error
         return result
 
