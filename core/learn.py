@@ -13,6 +13,7 @@ from instar.core.errors import NotEvaluated, NotFound
 from instar.core.events import FEEDBACK
 from instar.core.hosts import host_skills
 from instar.core.progress import report
+from instar.core.recalled import without_recalled
 from instar.core.runtime import Runtime
 from instar.engine.documents import Catalogue, CatalogueEntry, Memory, Prd, Proposal, Reflection, Window
 from instar.engine.errors import Deferred, EngineError
@@ -293,7 +294,7 @@ def _read(rt: Runtime, page: Page, toolsets: dict[str, tuple[ToolSchema, ...]], 
         tools = rt.store.get(rt.principal, toolset) if toolset else None
         toolsets[toolset] = () if tools is None else records.read_tools(tools)
     steps = rt.store.find(rt.principal, scope=page.scope, kind=records.STEP, session=page.id)
-    session = records.read_session(page, steps, toolsets[toolset])
+    session = without_recalled(records.read_session(page, steps, toolsets[toolset]))
     word = said.get(page.id)
     if word is None:
         return session

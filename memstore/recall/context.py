@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,9 @@ from instar.memstore.pages import Level, Page, Pin
 from instar.memstore.recall.answers import Answer
 from instar.memstore.tokens import count_tokens
 
+BEGIN, END = "[recalled ", "[/recalled]"
+"""What stands around recalled text, so that it is known for what it is wherever it turns up again."""
+_QUOTED = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END), re.DOTALL)
 _BEST, _BESIDE = 3.0, 0.1
 """What a step of the first hit is worth, and one of a page that only stands beside a hit."""
 _SEPARATOR = 1
@@ -40,8 +44,8 @@ def recalled(answer: Answer, budget: int) -> Recalled:
         for page in (hit.before, hit.after):
             if page is not None and page.id not in pages:
                 _add(working, pages, page, _BESIDE)
-    header = f"[recalled {answer.status}: {len(answer.hits)} pages]"
-    left = budget - count_tokens(header) - _SEPARATOR
+    header = f"{BEGIN}{answer.status}: {len(answer.hits)} pages]"
+    left = budget - count_tokens(f"{header}\n{END}") - _SEPARATOR
     if left < 0:
         return Recalled("", 0, {}, tuple(hit.page.id for hit in answer.hits))
     chosen = working.assemble(left)
@@ -49,16 +53,21 @@ def recalled(answer: Answer, budget: int) -> Recalled:
     levels = {page_id: level for page_id, level in chosen.levels.items() if level is not Level.NONE}
     for hit in shown:
         lines += [
-            page.forms.at(levels[page.id])
+            page.forms.at(levels[page.id]).replace(END, "(/recalled)")
             for page in (hit.before, hit.page, hit.after)
             if page is not None and page.id in levels and page.id in pages
         ]
         for page in (hit.before, hit.page, hit.after):
             if page is not None:
                 pages.pop(page.id, None)
-    text = "\n".join(lines)
+    text = "\n".join([*lines, END])
     left_out = tuple(hit.page.id for hit in answer.hits if hit.page.id not in levels)
     return Recalled(text, count_tokens(text), levels, left_out)
+
+
+def without_recalled(text: str) -> str:
+    """The text without what was recalled into it: only that there was something is left."""
+    return _QUOTED.sub(f"{BEGIN.strip()}]", text) if BEGIN in text else text
 
 
 def _add(working: WorkingSet, pages: dict[str, Page], page: Page, worth: float) -> None:
