@@ -50,7 +50,7 @@ class Overview(BaseModel):
     server: str | None
     log: str
     worker: str
-    """Of the worker: running, starting, hangs or stopped."""
+    """Of the worker: running, starting, hangs, ended (by itself) or stopped."""
     worker_log: str
     serves: list[str]
     last_night: LastNight | None
@@ -110,8 +110,10 @@ def overview(rt: Runtime, now: datetime | None = None) -> Overview:
 def _not_running(server: str, worker: str) -> Iterator[str]:
     if "hangs" in (server, worker):
         yield "Something lives and does not answer; `instar up` replaces it"
-    elif (server == "running") != (worker == "running") and "starting" not in (server, worker):
-        yield "Only one of server and worker runs: nothing begins by itself; `instar up` repairs that"
+    elif worker == "ended":
+        yield "The worker ended by itself: nothing begins any more; `instar up` starts it, its log may say why"
+    elif worker == "running" and server == "stopped":
+        yield "The server ended: nothing begins any more; `instar up` repairs that"
 
 
 def _silence(rt: Runtime, arrived: datetime | None, now: datetime) -> Iterator[str]:

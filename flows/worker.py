@@ -38,7 +38,7 @@ GRACE = 20.0
 BEAT = 60.0
 """A worker that has not shown itself for so many seconds hangs."""
 WORKING = (sys.executable, "-P", "-m", "instar.flows.working")
-State = Literal["running", "starting", "hangs", "stopped"]
+State = Literal["running", "starting", "hangs", "ended", "stopped"]
 
 
 class WorkerRecord(BaseModel):
@@ -114,10 +114,11 @@ class Worker:
                 return self._end()
 
     def status(self) -> WorkerStatus:
-        """Whether the worker serves, starts, hangs (lives, but no longer shows itself) or is stopped."""
+        """Whether the worker serves, starts, hangs (lives, but is silent), ended by itself, or is stopped."""
         with usable(self.home):
             if not self._daemon.alive():
-                return WorkerStatus("stopped", None, self._daemon.log)
+                gone: State = "ended" if self._record.exists() else "stopped"
+                return WorkerStatus(gone, None, self._daemon.log)
             record = self._read()
             if record is None or record.pid != self._daemon.pid():
                 state: State = "starting" if self._daemon.age() < START_TIMEOUT else "hangs"

@@ -114,5 +114,5 @@ def test_ctrl_c_in_the_middle_is_one_line_and_a_rerun_completes(evolved, home, i
 
 def test_status_tells_the_server_and_what_waits(evolved, home, instar) -> None:
     ran = instar(home, "status", "--json")
-    assert ran.code == 0
-    assert ran.json["state"] == "running"
+    assert ran.code == 3  # no worker: nothing would begin by itself
+    assert (ran.json["state"], ran.json["worker"], ran.json["alarms"]) == ("running", "stopped", [])

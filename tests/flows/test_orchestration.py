@@ -180,7 +180,9 @@ def test_a_night_whose_process_is_killed_is_continued_by_itself(home: Home) -> N
 def test_a_killed_worker_and_server_are_repaired_by_the_next_up(home: Home, rt: Runtime) -> None:
     assert home.kill("worker", "")
     assert home.kill("server", "")
-    until(lambda: Worker(home.path).status().state == "stopped", "the worker is gone")
+    until(lambda: Worker(home.path).status().state == "ended", "the worker is gone")
+    (alarm,) = overview(rt).alarms
+    assert "`instar up`" in alarm
     told = tell(rt, EventName.FAILED, agent="while away", cause="power")
     home.up()
     assert overview(rt).runs

@@ -78,7 +78,7 @@ def test_what_outlives_a_killed_worker_is_ended_by_the_next_start(make: Make, ho
     children = set(marked(home)) - {first}
     os.kill(first, signal.SIGKILL)
     wait_for(lambda: not alive(first))
-    assert make("family").status().state == "stopped"
+    assert make("family").status().state == "ended"
     assert children <= set(marked(home))
     second = start(make("serves"))
     assert marked(home) == [second]
