@@ -131,6 +131,8 @@ _BENIGN_PYTHON = (
         'import os\nimport subprocess\n\nsubprocess.run(["make"], check=True, env={**os.environ, "CI": "1"})\n',
     ),
     ("a build folder removed", 'import shutil\n\nshutil.rmtree("build", ignore_errors=True)\n'),
+    ("slashes replaced", 'import sys\n\nname = sys.argv[1].replace("/", "-").strip("~")\nprint(name)\n'),
+    ("a text fed to a program", 'import subprocess\n\nsubprocess.run(["sort"], input=b"b\\na\\n", check=True)\n'),
     (
         "a main function",
         'import subprocess\n\n\ndef main() -> int:\n    """Check."""\n    return subprocess.call(["make", "check"])\n\n\nif __name__ == "__main__":\n    raise SystemExit(main())\n',
@@ -286,6 +288,27 @@ _MALICIOUS_PYTHON = (
     ("a hook written", "write-outside", 'with open(".git/hooks/pre-commit", "w") as hook:\n    hook.write("x")\n'),
     ("a computed removal", "removal", "import shutil\nimport sys\n\nshutil.rmtree(sys.argv[1])\n"),
     ("a way to the insides", "dunder", "print(().__class__.__base__.__subclasses__())\n"),
+    ("a removal imported by its name", "removal", 'from shutil import rmtree\n\nrmtree("/")\n'),
+    (
+        "a shell fed with a text",
+        "forbidden-program",
+        'import subprocess\n\nsubprocess.run(["bash"], input=b"sudo id", check=True)\n',
+    ),
+    (
+        "a shell fed with a file",
+        "pipe-to-shell",
+        'import subprocess\n\nsubprocess.run(["bash"], stdin=open("plan.txt"), check=True)\n',
+    ),
+    (
+        "the whole machine walked through",
+        "path",
+        'import os\n\nfor folder, _, _ in os.walk("/"):\n    print(folder)\n',
+    ),
+    (
+        "a hook named",
+        "write-outside",
+        'from pathlib import Path\n\nhook = Path(".git/hooks/pre-commit")\nhook.write_text("x")\n',
+    ),
     ("a session of its own", "shell", 'import subprocess\n\nsubprocess.Popen(["make"], start_new_session=True)\n'),
 )
 _MALICIOUS_SHOWN = (

@@ -7,43 +7,20 @@ shell script would be. Nothing else starts one, and no text is turned into code.
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 from collections.abc import Iterator
-from functools import cache
-from types import ModuleType
 from typing import Final, Literal
 
 from instar.sandbox.gates import programs
 from instar.sandbox.gates.code import FORBIDDEN_ATTRIBUTES, FORBIDDEN_NAMES
-from instar.sandbox.gates.modules import ALLOWED_MODULES, usable
-from instar.sandbox.gates.shell import Command
+from instar.sandbox.gates.recipe_modules import MODULES, usable
+from instar.sandbox.gates.shell import Command, Redirect
 from instar.sandbox.gates.shellrules import CommandReviewer
 from instar.sandbox.gates.shellwords import Expansion, Word
 from instar.sandbox.gates.targets import path_findings
 from instar.sandbox.report import Finding
 
 Severity = Literal["info", "low", "elevated", "high"]
-_MODULES: Final = ALLOWED_MODULES | {
-    "argparse", "configparser", "contextlib", "csv", "fnmatch", "glob", "io", "logging", "os", "os.path", "pathlib",
-    "platform", "shlex", "shutil", "subprocess", "sys", "tempfile", "time", "tomllib", "urllib.parse",
-    "xml.etree.ElementTree",
-}  # fmt: skip
-_NAMES: Final = {
-    "os": frozenset({
-        "environ", "getcwd", "getenv", "path", "sep", "linesep", "listdir", "scandir", "walk", "fspath", "cpu_count",
-        "makedirs", "mkdir", "replace", "rename", "remove", "unlink", "rmdir", "chdir", "stat", "devnull", "name",
-        "PathLike",
-    }),
-    "sys": frozenset({
-        "argv", "exit", "stdout", "stderr", "stdin", "executable", "version_info", "platform", "version", "maxsize",
-    }),
-    "shutil": frozenset({"which", "copy", "copy2", "copyfile", "copytree", "move", "rmtree", "disk_usage"}),
-    "subprocess": frozenset({
-        "run", "call", "check_call", "check_output", "Popen", "PIPE", "DEVNULL", "STDOUT", "CalledProcessError",
-        "TimeoutExpired", "CompletedProcess", "SubprocessError",
-    }),
-}  # fmt: skip
 _STARTERS: Final = frozenset({"run", "call", "check_call", "check_output", "Popen"})
 _OPEN: Final = frozenset({"open", "input", "exit", "quit", "dir", "help"})
 _FORBIDDEN: Final = FORBIDDEN_NAMES - _OPEN | {"getattr"}
@@ -53,6 +30,16 @@ _WRITES: Final = frozenset({
     "write_text", "write_bytes", "touch", "unlink", "rename", "replace", "symlink_to", "hardlink_to", "rmdir",
     "chmod",
 })  # fmt: skip
+_OBEYED: Final = re.compile(
+    r"\.(?:bashrc|bash_profile|profile|zshrc|zprofile|zshenv|gitconfig)\b|(?:^|/)\.git/hooks|\.husky/|authorized_keys"
+    r"|(?:site|user)customize|crontab"
+)
+_EVERYWHERE: Final = re.compile(r"/|/(?:root|home|Users)(?:/.*)?|~.*")
+_REACHING: Final = frozenset({
+    "open", "Path", "PurePath", "walk", "listdir", "scandir", "glob", "iglob", "rglob", "copytree", "move", "chdir",
+    "remove", "unlink", "copy", "copy2", "copyfile", "makedirs", "mkdir", "rmdir", "rename",
+})  # fmt: skip
+"""Calls whose argument is a path."""
 _SECRET: Final = re.compile(r"(?i)token|secret|passw|credential|api_?key|private")
 _MAX_TEXT: Final = 2000
 
@@ -71,6 +58,7 @@ class _Reviewer(ast.NodeVisitor):
         self.findings = self._commands.findings
         self._modules: dict[str, str] = {}
         self._starters: dict[str, str] = {}
+        self._imported: dict[str, tuple[str, str]] = {}
         self._lists = _bound_once(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -79,9 +67,12 @@ class _Reviewer(ast.NodeVisitor):
                     self._modules[alias.asname or top] = alias.name if alias.asname else top
             elif isinstance(node, ast.ImportFrom) and node.module == "subprocess":
                 self._starters |= {alias.asname or alias.name: alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
+            if isinstance(node, ast.ImportFrom):
+                self._imported |= {
+                    alias.asname or alias.name: (node.module or "", alias.name) for alias in node.names
+                }
                 inner = {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-                self._modules |= {name: module for name, module in inner.items() if module in _MODULES}
+                self._modules |= {name: module for name, module in inner.items() if module in MODULES}
 
     def _add(self, node: ast.AST, message: str, rule: str, severity: Severity) -> None:
         line = getattr(node, "lineno", 0)
@@ -89,16 +80,16 @@ class _Reviewer(ast.NodeVisitor):
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            if alias.name not in _MODULES:
+            if alias.name not in MODULES:
                 self._add(node, f"imports {alias.name}", "import", "high")
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = node.module or ""
-        if node.level or module not in _MODULES:
+        if node.level or module not in MODULES:
             self._add(node, f"imports from {'.' * node.level}{module}", "import", "high")
             return
         for alias in node.names:
-            if not _usable(module, alias.name):
+            if not usable(module, alias.name):
                 self._add(node, f"imports {alias.name} from {module}", "import-name", "high")
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -119,7 +110,7 @@ class _Reviewer(ast.NodeVisitor):
         if node.attr in _HOME:
             self._add(node, f"reaches the home folder through .{node.attr}", "home", "high")
         if module is not None:
-            if not _usable(module, node.attr):
+            if not usable(module, node.attr):
                 self._add(node, f"reaches {module}.{node.attr}", "import-name", "high")
             elif module == "subprocess" and node.attr in _STARTERS:
                 self._add(node, "takes subprocess out of sight", "module-alias", "high")
@@ -148,13 +139,21 @@ class _Reviewer(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        if isinstance(node.value, str) and len(node.value) <= _MAX_TEXT and programs.CREDENTIALS.search(node.value):
+        if not isinstance(node.value, str) or len(node.value) > _MAX_TEXT:
+            return
+        if programs.CREDENTIALS.search(node.value):
             self._add(node, f"names credentials: {node.value[:80]!r}", "credential", "high")
+        if _OBEYED.search(node.value) and " " not in node.value:
+            self._add(node, f"names a file that is run later: {node.value[:80]!r}", "write-outside", "high")
+        elif programs.PERSISTENT.search(node.value) and " " not in node.value:
+            self._add(node, f"names a file that is run or obeyed later: {node.value[:80]!r}", "path", "elevated")
 
     def _variable(self, node: ast.AST, name: str, *, changed: bool) -> None:
         if changed and name in programs.VARIABLES:
             message = f"sets {name}, which makes other programs load or run something"
             self._add(node, message, "environment", "high")
+        elif name in ("HOME", "USERPROFILE"):
+            self._add(node, "asks where the home folder is", "home", "elevated")
         elif _SECRET.search(name):
             self._add(node, f"reads {name!r} from the environment", "credential", "high")
 
@@ -174,7 +173,13 @@ class _Reviewer(ast.NodeVisitor):
         if not words:
             self._add(node, "starts a program that is only known later", "computed-command", "high")
             return
-        self._commands.review(Command(node.lineno, words))
+        fed = [keyword for keyword in node.keywords if keyword.arg in ("input", "stdin")]
+        texts = [_text(keyword.value) for keyword in fed]
+        given_texts = tuple(Redirect("<<<", _literal(node.lineno, text)) for text in texts if text is not None)
+        piped = len(given_texts) < len(fed) and not all(
+            ast.unparse(keyword.value).endswith("DEVNULL") for keyword in fed
+        )
+        self._commands.review(Command(node.lineno, words, redirects=given_texts, piped=piped))
 
     def _words(self, given: ast.expr) -> tuple[Word, ...] | None:
         if isinstance(given, ast.Constant) and isinstance(given.value, str):
@@ -194,8 +199,10 @@ class _Reviewer(ast.NodeVisitor):
     def _called(self, node: ast.Call) -> None:
         """Calls that change or remove files, or read the environment."""
         function, first = node.func, node.args[0] if node.args else None
-        attribute = function.attr if isinstance(function, ast.Attribute) else ""
-        module = self._module(function.value) if isinstance(function, ast.Attribute) else None
+        module, attribute = self._callee(function)
+        text = _text(first)
+        if text is not None and _EVERYWHERE.fullmatch(text) and attribute in _REACHING:
+            self._add(node, f"works on {text[:80]!r}, far outside the repository", "path", "high")
         if (module, attribute) == ("shutil", "rmtree") and not _plain_relative(first):
             self._add(node, "removes with everything below it what is only known later", "removal", "high")
         elif attribute in ("get", "pop", "setdefault") and isinstance(function, ast.Attribute):
@@ -203,8 +210,8 @@ class _Reviewer(ast.NodeVisitor):
                 self._variable(node, first.value, changed=attribute == "setdefault")
         elif (module, attribute) == ("os", "getenv") and isinstance(first, ast.Constant):
             self._variable(node, str(first.value), changed=False)
-        elif isinstance(function, ast.Name) and function.id in ("open", "Path"):
-            self._path(node, first, surely=function.id == "open" and _opens_to_write(node))
+        elif attribute in ("open", "Path"):
+            self._path(node, first, surely=attribute == "open" and _opens_to_write(node))
         elif attribute in _WRITES and isinstance(function, ast.Attribute):
             called = function.value
             if isinstance(called, ast.Call) and called.args:
@@ -215,6 +222,14 @@ class _Reviewer(ast.NodeVisitor):
             return
         for severity, message in path_findings(_literal(given.lineno, given.value), ()):
             self._add(node, message, "write-outside" if surely else "path", severity if surely else "elevated")
+
+    def _callee(self, function: ast.expr) -> tuple[str | None, str]:
+        """The module and the name of what is called, as far as the imports tell."""
+        if isinstance(function, ast.Attribute):
+            return self._module(function.value), function.attr
+        if isinstance(function, ast.Name) and function.id in self._imported:
+            return self._imported[function.id]
+        return None, function.id if isinstance(function, ast.Name) else ""
 
     def _starts(self, function: ast.expr) -> bool:
         if isinstance(function, ast.Name):
@@ -236,23 +251,15 @@ class _Reviewer(ast.NodeVisitor):
         if isinstance(node, ast.Attribute):
             parent = self._module(node.value)
             name = f"{parent}.{node.attr}"
-            return name if parent is not None and name in _MODULES else None
+            return name if parent is not None and name in MODULES else None
         return None
 
 
-@cache
-def _usable(module: str, name: str) -> bool:
-    """Whether a script may use this name of a module: what it makes public, and no module that it happens to hold."""
-    if f"{module}.{name}" in _MODULES:
-        return True
-    if module in _NAMES:
-        return name in _NAMES[module]
-    if module in ALLOWED_MODULES:
-        return usable(module, name, frozenset())
-    if module not in _MODULES or name.startswith("_"):
-        return False
-    found = getattr(importlib.import_module(module), name, None)  # from the fixed list above, never from a draft
-    return found is not None and not isinstance(found, ModuleType)
+def _text(node: ast.expr | None) -> str | None:
+    """A text that is written out."""
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str | bytes):
+        return None
+    return node.value if isinstance(node.value, str) else node.value.decode("utf-8", "replace")
 
 
 def _literal(line: int, text: str) -> Word:
