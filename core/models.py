@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from instar.core.errors import PartMissing
 from instar.core.settings import Settings
+from instar.core.slots import Slots
 from instar.engine.compiler.compiler import Compiler
 from instar.engine.llm.config import ROLES, configured, model_for
 from instar.engine.llm.errors import NotConfigured
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # the client takes seconds to import; who asks no model does 
 
 LEDGER = "spend.db"
 CACHE = "completions"
+SLOTS = "model-slots"
 
 
 def ledger_of(settings: Settings) -> Ledger:
@@ -56,6 +58,7 @@ def asker_of(settings: Settings, environment: Mapping[str, str]) -> Asker:
         run=settings.run,
         language=settings.language,
         environment=environment,
+        limiter=Slots(settings.home / SLOTS, settings.models.parallel),
     )
 
 

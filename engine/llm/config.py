@@ -54,6 +54,8 @@ class ModelSettings(_Choice):
     context_tokens: int = Field(default=16_000, ge=1_000)
     output_tokens: int = Field(default=4_000, ge=MINIMUM)
     timeout_seconds: float = Field(default=120.0, gt=0)
+    parallel: int = Field(default=4, ge=1, le=64)
+    """Calls at once, over all processes of a home."""
     retries: int = Field(default=4, ge=0, le=10)
     longest_wait: float = Field(default=60.0, ge=0)
     """Seconds that a server may ask to wait before a call is given up."""
