@@ -116,6 +116,8 @@ class Home:
             return False
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+        # On a busy machine a killed process still holds its locks for a moment.
+        until(lambda: _gone(pid), f"the {victim} is gone")
         return True
 
 
@@ -132,6 +134,13 @@ def until(condition: Callable[[], object], what: str, *, patience: float = PATIE
                 return
         time.sleep(look)
     raise TookTooLong(what)
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return True
 
 
 def _toml(value: JsonValue) -> str:

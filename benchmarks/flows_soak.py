@@ -117,7 +117,6 @@ def _spend(home: Home, number: int, victim: str = "", wait: float = 0.0) -> bool
         while time.monotonic() - began < wait:
             time.sleep(0.05)
         hit = home.kill(victim, run)
-        time.sleep(0.2)
         home.up()
     until(lambda: _ended(home, number, run), f"night {number} ends in {home.path.name}")
     _decide(home)
