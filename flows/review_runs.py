@@ -38,7 +38,7 @@ ENDS = {
 GRACE_DAYS = 30
 """Days that a run waits beyond its review: a review expires, its run does not fail."""
 LIVE = ("PAUSED", "SCHEDULED", "PENDING", "RUNNING")
-BROKEN = ("CRASHED", "FAILED", "CANCELLED")
+BROKEN = ("CRASHED", "FAILED", "CANCELLED", "CANCELLING")
 TRIES = 5
 """Runs of one review that may break before no further one is started."""
 
@@ -190,10 +190,16 @@ def _ensure(rest: Rest, scope: str, review: Review, runs: Sequence[Run]) -> str 
         "name": run_name(review),
         "parameters": {"review_id": review.id, "scope": scope},
         "tags": [_tag(review.id), review.skill],
-        "idempotency_key": f"{review.id}#{len(runs) + 1}",
+        "idempotency_key": f"{review.id}#{_count(rest, review.id) + 1}",
     }
     created = rest.post(f"/deployments/{deployment['id']}/create_flow_run", body)
     return str(created["id"]) if isinstance(created, dict) else None
+
+
+def _count(rest: Rest, review_id: str) -> int:
+    """How many runs a review has had, whatever became of them."""
+    found = rest.post("/flow_runs/count", {"flow_runs": {"tags": {"all_": [_tag(review_id)]}}})
+    return found if isinstance(found, int) else 0
 
 
 def _continue(rest: Rest, runs: Sequence[Run]) -> bool:
