@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from instar.core import spool
 from instar.core.briefing import write_briefing
+from instar.core.events import give_feedback
 from instar.core.ingest import ingest, ingest_sessions
 from instar.core.live import Event, Feeder, Kind, live_scope, read_lines
 from instar.core.live_session import live_session
@@ -131,9 +132,11 @@ def feed_all(rt: Runtime, events: list[Event]) -> int:
 def learn_from(rt: Runtime, events: Iterable[Event]) -> int:
     """Bring a session that ended to where it is learned from; returns 1 where its own log was read for that."""
     last: Event | None = None
+    said: list[Event] = []
     transcript, ended = "", False
     for event in events:
         last = event
+        said += [event] if event.kind is Kind.FEEDBACK else []
         transcript = event.text("transcript") or transcript
         ended = ended or event.kind is Kind.END
     if last is None:
@@ -148,6 +151,9 @@ def learn_from(rt: Runtime, events: Iterable[Event]) -> int:
         session = live_session(rt, last)
         if session is not None:
             ingest_sessions(rt, [session])
+            for word in said:
+                good = word.fields.get("good") is True
+                give_feedback(rt, session.page_id, good=good, note=word.text("note"), by=word.text("by"))
     return 0
 
 

@@ -50,6 +50,8 @@ class Kind(StrEnum):
     PLAN = "plan"
     COMPACT = "compact"
     OUTCOME = "outcome"
+    FEEDBACK = "feedback"
+    """What a person thinks of the session."""
     END = "end"
 
 
@@ -187,7 +189,7 @@ class Feeder:
                     self._record(drafts)
                     drafts = []
                     self._harness.compact()
-                case Kind.START | Kind.END:
+                case Kind.START | Kind.FEEDBACK | Kind.END:
                     pass
         self._record(drafts)
         for event in late:

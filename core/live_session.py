@@ -17,6 +17,7 @@ from instar.engine.session import (
     Step,
     ToolCall,
     ToolResult,
+    ToolSchema,
 )
 from instar.memstore import Page, State
 
@@ -45,9 +46,16 @@ def live_session(rt: Runtime, event: Event) -> Session | None:
         steps=tuple(steps),
         outcome=_outcome(outcomes[-1]) if outcomes else Outcome(),
         origin=Origin(event.text("origin")) if event.text("origin") in list(Origin) else Origin.INTERACTIVE,
+        tools=_tools(event),
         source=f"{LIVE}:{event.agent}",
         started_at=pages[0].created_at,
     )
+
+
+def _tools(event: Event) -> tuple[ToolSchema, ...]:
+    """The tools that the agent was offered, as far as it said."""
+    names = event.fields.get("tools")
+    return tuple(ToolSchema(name) for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 def _turns(pages: list[Page]) -> list[list[Page]]:

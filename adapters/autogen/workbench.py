@@ -53,7 +53,9 @@ class InstarWorkbench(Workbench):
 
     async def list_tools(self) -> list[ToolSchema]:
         """The tools of the workbench in it."""
-        return await self._inner.list_tools()
+        tools = await self._inner.list_tools()
+        self._recorder.offered(tool["name"] for tool in tools)
+        return tools
 
     async def start(self) -> None:
         """Start the workbench in it."""

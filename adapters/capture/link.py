@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from instar.adapters.capture.answers import Finished
 from instar.adapters.capture.context import Brief, Held, frame_tokens
 from instar.core import spool
+from instar.core.errors import InstarError
 from instar.core.live import MESSAGE, TOOL_CALL, Event, Feeder, live_scope, read_lines, run_id
 from instar.core.settings import Settings
 from instar.memstore import Harness, MemstoreError, Principal, State, Store, open_store
@@ -130,8 +131,8 @@ class Link:
             self._failed(error)
             return Held(problem=self.problem)
 
-    def conclude(self, last: Event) -> None:
-        """Bring the session, which has ended, to where it is learned from."""
+    def conclude(self, told: Sequence[Event]) -> None:
+        """Bring the session to where it is learned from; the last event told is its end."""
         if self._store is None:
             return
         # Only who ends a session needs the engines.
@@ -139,8 +140,8 @@ class Link:
         from instar.core.runtime import Runtime  # noqa: PLC0415
 
         try:
-            learn_from(Runtime(self._settings, self._store), [last])
-        except MemstoreError as error:
+            learn_from(Runtime(self._settings, self._store), told)
+        except (MemstoreError, InstarError) as error:
             self._failed(error)
 
     def redacted(self, event: Mapping[str, JsonValue]) -> str:

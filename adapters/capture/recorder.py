@@ -73,6 +73,8 @@ class Recorder:
         """Tools of the calls that have no result yet, by call id."""
         self._turn, self._decides, self._asked = 0, False, task
         self._rules: list[str] = []
+        self._tools: set[str] = set()
+        self._words: list[Event] = []
         self._said: Counter[str] = Counter()
         self._process, self._origin, self._begun = 0, "interactive", False
         self.lost = 0
@@ -104,11 +106,12 @@ class Recorder:
                 self.result(call_id, error="no result before the session ended")
             if outcome:
                 self._note(Kind.OUTCOME, status=outcome, basis="agent", note=note)
-            self._note(Kind.END, task=self.task, origin=self._origin)
-            last = self._pending[-1] if self._pending else None
+            tools: list[JsonValue] = [*sorted(self._tools)]
+            self._note(Kind.END, task=self.task, origin=self._origin, tools=tools)
+            told = [*self._words, self._pending[-1]]
             stored = self._feed(final=True)
-            if stored and last is not None:
-                self._link.conclude(last)
+            if stored:
+                self._link.conclude(told)
             self._link.close()
             self._close_journal(stored=stored)
 
@@ -176,6 +179,17 @@ class Recorder:
         with self._lock:
             self._rules.append(text)
             self._note(Kind.STANDING, type="constraint", text=text)
+
+    def offered(self, tools: Iterable[str]) -> None:
+        """The tools that the model may call; a call of another one tells of a tool that is missing."""
+        with self._lock:
+            self._tools.update(tools)
+
+    def feedback(self, *, good: bool, note: str = "", by: str = "") -> None:
+        """What a person thinks of the session; a bad word is reflected on."""
+        with self._lock:
+            self._note(Kind.FEEDBACK, good=good, note=note, by=by)
+            self._words.append(self._pending[-1])
 
     def compacted(self) -> None:
         """The conversation is about to be shortened: everything is committed first."""

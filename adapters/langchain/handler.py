@@ -34,6 +34,7 @@ class InstarHandler(BaseCallbackHandler):
     ) -> None:
         """What people said, as far as it is not recorded yet."""
         self._recorder.decision()
+        self._recorder.offered(_offered(more.get("invocation_params")))
         for conversation in messages:
             said = [("user", message.text) for message in conversation if message.type == "human"]
             self._recorder.heard(said)
@@ -72,6 +73,17 @@ class InstarHandler(BaseCallbackHandler):
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **more: object) -> None:
         """A tool has failed, was cancelled, or has stopped to ask."""
         self._recorder.result(self._calls.pop(run_id, ""), error=describe(error))
+
+
+def _offered(parameters: object) -> list[str]:
+    """The names of the tools that a model is offered, in OpenAI's form or Anthropic's."""
+    tools = parameters.get("tools") if isinstance(parameters, dict) else None
+    found = []
+    for tool in tools if isinstance(tools, list) else []:
+        inner = tool.get("function", tool) if isinstance(tool, dict) else None
+        name = inner.get("name") if isinstance(inner, dict) else None
+        found += [name] if isinstance(name, str) else []
+    return found
 
 
 def outcome(output: object) -> tuple[object, str]:

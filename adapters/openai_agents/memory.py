@@ -57,6 +57,7 @@ class InstarAgents:
 
     def tools(self, tools: Sequence[Tool]) -> list[Tool]:
         """The same tools, each call recorded before it is made, and none made twice because a process died."""
+        self._recorder.offered(tool.name for tool in tools)
         return [
             dataclasses.replace(tool, on_invoke_tool=self._recorded(tool.on_invoke_tool))
             if isinstance(tool, FunctionTool)

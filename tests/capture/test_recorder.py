@@ -16,6 +16,7 @@ import pytest
 
 from instar.adapters.capture import Recorder, capture
 from instar.core.drain import drain
+from instar.core.events import waiting as waiting_events
 from instar.core.records import SESSION, STEP
 from instar.core.runtime import Runtime, runtime
 from instar.core.settings import Settings
@@ -308,3 +309,20 @@ def test_the_block_says_how_the_session_ended(tmp_path: Path) -> None:
         (outcome,) = rt.store.find(rt.principal, scope="local", kind="outcome")
     assert session.content["outcome"] == "failure"
     assert "ZeroDivisionError" in json.dumps(dict(outcome.content))
+
+
+def test_what_went_wrong_is_told_as_events_with_its_evidence(start: Start, settings: Settings) -> None:
+    recorder = start(task="ship order 7")
+    recorder.offered(["get_order"])
+    for number in range(3):
+        noted = recorder.call("ship_order", {"order": number})
+        recorder.result(noted.call_id, error="no such tool")
+    recorder.feedback(good=False, note="It asked me three times.", by="ada")
+    recorder.close("failure")
+    with runtime(settings) as rt:
+        events = {happened.name.value: happened for happened in waiting_events(rt)}
+        (session,) = rt.store.find(rt.principal, scope="local", kind=SESSION)
+    assert set(events) == {"instar.task.failed", "instar.tool.missing", "instar.feedback.negative"}
+    assert events["instar.tool.missing"].cause == "ship_order"
+    assert events["instar.feedback.negative"].note == "It asked me three times."
+    assert {happened.session for happened in events.values()} == {session.id}
