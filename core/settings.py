@@ -187,8 +187,9 @@ def load_settings(
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else "?"
         known = ", ".join(Settings.model_fields)
+        place = ".".join(str(part) for part in first["loc"]) or name
         raise SourceMissing(
-            f"{origin.get(name, 'settings')}: {name}: {first['msg']}", f"Known settings: {known}"
+            f"{origin.get(name, 'settings')}: {place}: {first['msg']}", f"Known settings: {known}"
         ) from None
 
 

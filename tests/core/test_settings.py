@@ -69,3 +69,32 @@ def test_a_schedule_that_cannot_be_kept_is_refused_by_name(
 def test_the_project_can_be_named_in_the_environment(tmp_path: Path) -> None:
     (tmp_path / "instar.toml").write_text('nightly = "0 5 * * *"\n')
     assert load_settings({"INSTAR_PROJECT": str(tmp_path)}, {"home": tmp_path / "home"}).nightly == "0 5 * * *"
+
+
+def test_models_are_configured_for_all_roles_and_for_one(tmp_path: Path) -> None:
+    text = '[models]\nmodel = "small"\nrun_money = 1.5\n[models.code]\nmodel = "large"\n'
+    (tmp_path / "instar.toml").write_text(f'engine = "auto"\nreplay = "tape"\n{text}')
+    settings = load_settings({"INSTAR_HOME": str(tmp_path / "h")}, {}, project=tmp_path)
+    assert (settings.engine, settings.models.model, settings.models.choice("code").model) == (
+        "auto",
+        "small",
+        "large",
+    )
+    assert settings.replay == tmp_path / "tape"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("speed = 3", r"models\.speed"),
+        ('key = "sk-123-this-is-a-key"', r"models\.key"),
+        ('base_url = "http://me:secret@host/v1"', r"models\.base_url: .*environment variable"),
+        ("retries = 99", r"models\.retries"),
+    ],
+)
+def test_a_wrong_value_about_models_names_its_key_and_never_a_secret(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "instar.toml").write_text(f"[models]\n{line}\n")
+    with pytest.raises(SourceMissing, match=said) as raised:
+        load_settings({"INSTAR_HOME": str(tmp_path / "h")}, {}, project=tmp_path)
+    assert "secret" not in str(raised.value)
+    assert "sk-123" not in str(raised.value)
