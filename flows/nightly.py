@@ -53,12 +53,18 @@ async def nightly(at: datetime | None = None, options: Options | None = None) ->
             return Cancelled(message="Another night of this home runs; this one is not needed")
         if not first:
             raise NightRunning("Another night of this home runs", "`instar status` shows it")
-        night = patient(begin, settings.retry_seconds)(str(flow_run.id or ""), at or datetime.now(UTC), flags)
+        try:
+            night = patient(begin, settings.retry_seconds)(str(flow_run.id or ""), at or datetime.now(UTC), flags)
+        except NightFailed as error:
+            await _tell(settings, "a night was given up", str(error), str(flow_run.id or ""))
+            raise
         try:
             result = await _spend(night, settings, flags)
+        except (NightRunning, ConnectionError):  # taken over by another run, or cut off from the server: it goes on
+            raise
         except FAILURES as error:
             failed = night.model_copy(update={"state": NightState.FAILED, "reason": one_line(error)})
-            await _tell(settings, failed)
+            await _tell(settings, f"night {night.number} failed", failed.reason, night.run)
             with suppress(MemstoreError):  # without a store the night stays open, and is continued
                 _finish(failed, at, settings, flags)
             raise NightFailed(f"Night {night.number} failed: {one_line(error)}", NEXT) from error
@@ -96,9 +102,9 @@ async def _spend(night: Night, settings: Settings, options: Options) -> Night:
     )
 
 
-async def _tell(settings: Settings, night: Night) -> None:
-    link = f"{get_current_settings().ui_url or ''}/runs/flow-run/{night.run}"
-    await notify(settings, Notice(f"Instar: night {night.number} failed", night.reason, link))
+async def _tell(settings: Settings, what: str, reason: str, run: str) -> None:
+    link = f"{get_current_settings().ui_url or ''}/runs/flow-run/{run}"
+    await notify(settings, Notice(f"Instar: {what}", reason, link))
 
 
 def _finish(night: Night, at: datetime | None, settings: Settings, options: Options) -> Night:
