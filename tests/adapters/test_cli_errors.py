@@ -239,6 +239,7 @@ def test_doctor_names_every_part(run: Callable[..., object]) -> None:
         "store": "present",
         "sandbox": "present",
         "skills": "present",
+        "capture": "present",
         "tools": "absent",
         "engine": "present",
     }
