@@ -11,7 +11,7 @@ from typing import TypeVar
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
 from instar.engine.llm.errors import Unusable
-from instar.engine.llm.requests import Completer, Request
+from instar.engine.llm.requests import Completer, Request, shape_in_words
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -51,7 +51,9 @@ def ask(completer: Completer, request: Request, shape: type[Answer]) -> Answer:
         return parse(completion.text, shape)
     except NotTheShape as problem:
         reason = str(problem)
-    again = replace(asked, user=f"{asked.user}\n\nYour last answer could not be used: {reason}. Answer again.")
+    # Many servers take a schema and ignore it: now it is told in words as well.
+    complaint = f"Your last answer could not be used: {reason}. Answer again. {shape_in_words(request.schema)}"
+    again = replace(asked, user=f"{asked.user}\n\n{complaint}")
     completion = completer.complete(again)
     try:
         return parse(completion.text, shape)

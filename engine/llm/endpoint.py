@@ -22,7 +22,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from instar.engine.llm.config import Model, ModelSettings
 from instar.engine.llm.errors import EndpointFailed, NotConfigured, Unusable
 from instar.engine.llm.ledger import Ledger
-from instar.engine.llm.requests import Completion, Request
+from instar.engine.llm.requests import Completion, Request, shape_in_words
 from instar.memstore.tokens import count_tokens
 
 MAX_BODY = 4_000_000
@@ -165,6 +165,7 @@ class Endpoint:
                 ),
             )
         clean = request.redacted()
+        system = clean.system if self.abilities.schemas else f"{clean.system}\n\n{shape_in_words(request.schema)}"
         extra: dict[str, object] = {self.abilities.limit_name: request.output_tokens}
         if self.abilities.schemas:
             extra["response_format"] = {
@@ -173,7 +174,7 @@ class Endpoint:
             }
         return self._client.chat.completions.with_streaming_response.create(  # type: ignore[call-overload, no-any-return]
             model=self.model.name,
-            messages=[{"role": "system", "content": clean.system}, {"role": "user", "content": clean.user}],
+            messages=[{"role": "system", "content": system}, {"role": "user", "content": clean.user}],
             **extra,
         )
 

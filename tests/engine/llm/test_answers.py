@@ -102,6 +102,7 @@ def test_a_wrong_shape_is_asked_for_once_more_with_the_reason(request_for: Ask) 
     played = Played("no", GOOD)
     assert ask(played, request_for(), Shape).title == "t"
     assert "could not be used: it is no JSON object" in played.asked[1].user
+    assert "JSON Schema" in played.asked[1].user
     with pytest.raises(Unusable, match="asked twice: it is no JSON object"):
         ask(Played("no", "no"), request_for(), Shape)
 

@@ -179,6 +179,7 @@ def test_a_server_without_schemas_is_found_out_and_asked_without(
     asking.complete(request_for())
     asking.complete(request_for("more"))
     assert ["response_format" in asked for asked in server.asked] == [True, False, False]
+    assert ["JSON Schema" in str(asked["messages"]) for asked in server.asked] == [False, True, True]
     assert spent(ledger)[0] == 2
 
 
