@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
 import typer
 from pydantic import JsonValue
 from rich.table import Table
@@ -9,6 +13,7 @@ from rich.table import Table
 from instar.adapters.cli.options import AsJson, Limit, settings_of
 from instar.adapters.cli.output import console, emit_json, safe
 from instar.core.models import LEDGER, ledger_of
+from instar.engine.llm.ledger import Rejected
 
 MILLION = 1_000_000
 
@@ -18,13 +23,22 @@ def register(app: typer.Typer) -> None:
     app.command()(spend)
 
 
-def spend(context: typer.Context, limit: Limit = 30, as_json: AsJson = False) -> int:
+def spend(
+    context: typer.Context,
+    rejected: Annotated[
+        bool, typer.Option("--rejected", help="List what models said that was not kept, and why.")
+    ] = False,
+    limit: Limit = 30,
+    as_json: AsJson = False,
+) -> int:
     """Show what was spent on models, by role, model and document, and what was rejected of their answers.
 
     Money is in the currency of the prices in `[models]` of instar.toml; without prices it is 0.
     """
     settings = settings_of(context)
     asked = (settings.home / LEDGER).exists()
+    if rejected:
+        return _rejected(ledger_of(settings).rejected(limit) if asked else [], as_json=as_json)
     spending = ledger_of(settings).spending() if asked else []
     verdicts = ledger_of(settings).verdicts() if asked else []
     if as_json:
@@ -74,4 +88,18 @@ def spend(context: typer.Context, limit: Limit = 30, as_json: AsJson = False) ->
     for told_row in verdicts:
         what = "accepted" if told_row.accepted else f"rejected: {told_row.reason}"
         out.print(f"{told_row.model}: {told_row.count:,} statements {what}", markup=False)
+    return 0
+
+
+def _rejected(found: Sequence[Rejected], *, as_json: bool) -> int:
+    if as_json:
+        emit_json({"rejected": [asdict(one) for one in found]})
+        return 0
+    out = console()
+    for one in found:
+        out.print(f"{one.document} {one.role}: {one.reason}", markup=False)
+        if one.statement:
+            out.print(f"  {safe(one.statement[:300])}", markup=False)
+    if not found:
+        out.print("Nothing was rejected.")
     return 0

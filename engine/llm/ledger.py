@@ -60,6 +60,17 @@ class Told:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """One statement that was not kept, with the page it was about and the reason. The text is a model's."""
+
+    role: str
+    model: str
+    document: str
+    reason: str
+    statement: str
+
+
 class Ledger:
     """The book of one home; `path` is a file, or ":memory:" for a dry run."""
 
@@ -136,6 +147,16 @@ class Ledger:
                 "ORDER BY model, accepted DESC, COUNT(*) DESC, reason"
             ).fetchall()
         return [Told(*row) for row in rows]
+
+    def rejected(self, limit: int) -> list[Rejected]:
+        """The statements that were rejected, the newest first."""
+        with self._writing() as book:
+            rows = book.execute(
+                "SELECT role, model, document, reason, statement FROM verdicts WHERE NOT accepted "
+                "ORDER BY id DESC LIMIT ?",
+                (limit,),
+            ).fetchall()
+        return [Rejected(*row) for row in rows]
 
     def close(self) -> None:
         """Close the file; what follows opens it again."""

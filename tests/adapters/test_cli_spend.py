@@ -11,6 +11,7 @@ from instar.core.learn import distill, reflect
 from instar.core.runtime import runtime
 from instar.core.settings import Settings
 from instar.engine.llm.config import ModelSettings
+from instar.engine.llm.ledger import Ledger
 from instar.engine.llm.played import GOOD, parcel_session, playing
 from instar.engine.llm.testing import serving
 
@@ -35,6 +36,19 @@ def test_spending_is_shown_by_role_model_and_document(run) -> None:
     page = run("spend")
     assert page.code == 0
     assert "gpt-4.1-mini: 4 statements accepted" in page.out
+
+
+def test_what_was_rejected_is_listed_with_the_reason(run, tmp_path: Path) -> None:
+    assert "Nothing was rejected" in run("spend", "--rejected").out
+    (tmp_path / "home").mkdir(exist_ok=True)
+    ledger = Ledger(tmp_path / "home" / "spend.db")
+    ledger.judged("m", "distill", "session-1", accepted=False, reason="quotes nothing", statement="It \x1b[31mworked")
+    ledger.close()
+    (row,) = run("spend", "--rejected", "--json").json["rejected"]
+    assert (row["document"], row["reason"]) == ("session-1", "quotes nothing")
+    shown = run("spend", "--rejected").out
+    assert "quotes nothing" in shown
+    assert "\x1b" not in shown
 
 
 def test_a_home_that_asked_no_model_says_so(run) -> None:
