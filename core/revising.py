@@ -111,18 +111,15 @@ def _revised(rt: Runtime, review: Review) -> Revision:
     engine = rt.engine
     if isinstance(engine, Revises) and proposal is not None:
         other = engine.revise(proposal, window(rt, rt.settings.scope, project=proposal.project), comments)
-        if other is None:
-            return Revision(
-                review=review.id, said="The engine did not understand the comment; it is kept as evidence"
-            )
-        with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
-            batch.append(
-                records.document_draft(other, records.PRD, text=render("prd.md.j2", prd=other), parent=proposal.id)
-            )
-        return _answer(review, build(rt, other.id, revises=review.id))
+        if other is not None:
+            text = render("prd.md.j2", prd=other)
+            with rt.store.writeback(rt.principal, scope=rt.settings.scope) as batch:
+                batch.append(records.document_draft(other, records.PRD, text=text, parent=proposal.id))
+            return _answer(review, build(rt, other.id, revises=review.id))
     repaired = engine.repair(draft, _complaint(report, comments))
     if repaired is None:
-        return Revision(review=review.id, said="The engine has no other draft; the comment is kept as evidence")
+        said = "The engine did not understand the comment, or has no other draft; the comment is kept as evidence"
+        return Revision(review=review.id, said=said)
     return _answer(review, judge_draft(rt, repaired, prd, revises=review.id))
 
 

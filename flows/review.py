@@ -126,7 +126,7 @@ async def _ask(rt: Runtime, found: Review, key: str, shown: str, refused: str) -
         review=found,
         title=found.title,
         refused=refused,
-        hint=REVISE_HINT,
+        hint="" if rt.settings.engine == "model" else REVISE_HINT,
         link=shown,
     )
     form = form_for(found, rt.settings.reviewers).with_initial_data(description=description)
