@@ -10,7 +10,7 @@ import typer
 
 from instar.adapters.cli.options import AsJson, opened
 from instar.adapters.cli.output import console, emit_json, progress_shown, safe, table
-from instar.core.errors import SourceMissing
+from instar.core.errors import NotFound, SourceMissing
 from instar.core.recall import explain as explain_page
 from instar.core.recall import recall_of
 from instar.core.recall import reindex as reindex_all
@@ -18,10 +18,14 @@ from instar.memstore import State
 from instar.memstore.recall import Answer, Filters, Hit, Status
 from instar.memstore.recall.context import Recalled
 from instar.memstore.recall.documents import spoken
+from instar.memstore.recall.profile import Profile
 
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 _BEGINS = 200
 CODES = {Status.HIT: 0, Status.DEGRADED: 0, Status.NO_MATCH: 1, Status.DENIED: 5, Status.BACKEND_ERROR: 4}
+
+
+profile_app = typer.Typer(no_args_is_help=True, help="Read, correct and delete what is known of you.")
 
 
 def register(app: typer.Typer, pages: typer.Typer) -> None:
@@ -29,6 +33,7 @@ def register(app: typer.Typer, pages: typer.Typer) -> None:
     app.command()(recall)
     app.command()(reindex)
     pages.command("explain")(explain)
+    app.add_typer(profile_app, name="profile")
 
 
 def recall(
@@ -101,6 +106,51 @@ def explain(
     for link in found.links:
         out.print(safe(link), markup=False, soft_wrap=True)
     out.print("recall finds it" if found.indexed else "recall does not find it", markup=False)
+    return 0
+
+
+@profile_app.command("list")
+def profile_list(context: typer.Context, as_json: AsJson = False) -> int:
+    """Show what is held for true of you, and what it rests on."""
+    with opened(context) as rt:
+        traits = Profile(rt.store, rt.principal, rt.settings.scope).traits()
+    if as_json:
+        emit_json([dataclasses.asdict(trait) | {"since": trait.since.isoformat()} for trait in traits])
+        return 0
+    rows = [(t.subject, t.value, t.since.date(), ", ".join(t.evidence) or f"stated by {t.stated_by}") for t in traits]
+    console().print(
+        table("", ("subject", "value", "since", "rests on"), rows) if rows else "Nothing is known of you."
+    )
+    return 0
+
+
+@profile_app.command("set")
+def profile_set(
+    context: typer.Context,
+    subject: Annotated[str, typer.Argument(help="For example: answer style.")],
+    value: Annotated[str, typer.Argument(help="For example: short, without lists.")],
+    as_json: AsJson = False,
+) -> int:
+    """State something about yourself, or correct it; the earlier value stays in the history of its page."""
+    with opened(context) as rt:
+        trait = Profile(rt.store, rt.principal, rt.settings.scope).state(subject, value)
+    if as_json:
+        emit_json(dataclasses.asdict(trait) | {"since": trait.since.isoformat()})
+    else:
+        console().print(f"{trait.subject}: {safe(trait.value)} (version {trait.version})", markup=False)
+    return 0
+
+
+@profile_app.command("delete")
+def profile_delete(
+    context: typer.Context, subject: Annotated[str, typer.Argument(help="As `instar profile list` shows it.")]
+) -> int:
+    """Erase something about yourself, in all versions, beyond recovery."""
+    with opened(context) as rt:
+        gone = Profile(rt.store, rt.principal, rt.settings.scope).delete(subject)
+    if not gone:
+        raise NotFound(f"Nothing is known about {subject!r}", "`instar profile list` shows what is")
+    console().print("erased", markup=False)
     return 0
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
 
 _AT_ONCE = 2_000
+_LEFT_ALONE = 10.0
+"""Seconds."""
 _GRAPH: CreateCollectionConfiguration = {
     "hnsw": {"space": "cosine", "ef_construction": 100, "max_neighbors": 16, "ef_search": 100}
 }
@@ -209,17 +212,24 @@ class ClientSource:
         self._client: ClientAPI | None = None
         self._held: OwnerLock | None = None
         self._users = 0
+        self._failed: tuple[float, IndexFailed] | None = None
 
     def attach(self) -> None:
         """One more that will close it."""
         self._users += 1
 
     def client(self) -> ClientAPI:
-        """Chroma's client, the same one every time."""
+        """Chroma's client, the same one every time; a server that did not answer is left alone for a while."""
         if self._client is None:
+            if self._failed is not None and time.monotonic() < self._failed[0]:
+                raise self._failed[1]
             if self._server:
                 host, _, port = self._server.removeprefix("http://").rstrip("/").rpartition(":")
-                self._client = server_client(host, int(port) if port.isdecimal() else 0)
+                try:
+                    self._client = server_client(host, int(port) if port.isdecimal() else 0)
+                except IndexFailed as error:
+                    self._failed = (time.monotonic() + _LEFT_ALONE, error)
+                    raise
             else:
                 held = OwnerLock(self._folder)
                 try:

@@ -69,8 +69,10 @@ class Upkeep:
             return done
         except (IndexFailed, IndexHeld, EmbedderFailed):
             # Whatever is wrong with the vectors, the words need not wait for it.
-            while time.monotonic() <= end and self._feed.step([]):
+            while self._feed.step([]):
                 done += 1
+                if time.monotonic() > end:
+                    break
             raise
 
     def reindex(self, progress: Progress | None = None) -> IndexState:

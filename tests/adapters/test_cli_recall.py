@@ -55,6 +55,16 @@ def test_reindex_restores_a_lost_index(filled, tmp_path: Path) -> None:
     assert [hit["id"] for hit in filled("recall", "order", "--json").json["hits"]] == [hit["id"] for hit in before]
 
 
+def test_a_user_reads_corrects_and_deletes_the_profile(run, expect_one_line) -> None:
+    assert run("profile", "set", "answer style", "short").code == 0
+    assert run("profile", "set", "answer style", "long", "--json").json["version"] == 2
+    (trait,) = run("profile", "list", "--json").json
+    assert (trait["subject"], trait["value"], trait["stated_by"]) == ("answer style", "long", "instar")
+    assert run("profile", "delete", "answer style").out.strip() == "erased"
+    assert run("profile", "list").out.strip() == "Nothing is known of you."
+    assert "answer style" in expect_one_line(run("profile", "delete", "answer style"), 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
