@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from http import HTTPStatus
 
+from sqlalchemy.exc import DBAPIError
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -59,7 +60,12 @@ class Patience:
         async def keep(message: Message) -> None:
             answer.append(message)
 
-        await self._app(dict(scope), again, keep)
+        try:
+            await self._app(dict(scope), again, keep)
+        except DBAPIError:
+            if not answer:
+                raise
+            # Starlette raises what it has just answered with 503, for the server's log.
         return answer
 
 
