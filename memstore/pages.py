@@ -190,7 +190,10 @@ def handle(page_id: str, version: int, digest: str) -> str:
     return f"{page_id}@{version}#{digest[:12]}"
 
 
-_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+# Who goes round in circles ends like who nests too deeply: with a RecursionError.
+_CANONICAL = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False
+)
 
 
 def canonical(value: JsonValue | Mapping[str, JsonValue]) -> str:

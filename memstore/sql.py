@@ -77,7 +77,7 @@ class SqlTransaction:
         self.connection = connection
         self.driver: Any = connection.connection.driver_connection
         """The connection of the driver, for statements that are ready as text."""
-        self._dialect = connection.dialect
+        self._database = connection.dialect.name
         self._next_seqs = next_seqs
 
     # Reading
@@ -282,17 +282,17 @@ class SqlTransaction:
 
     def _insert(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
         if rows:
-            text = insert_into(table, self._dialect)
+            text = insert_into(table, self._database)
             self._add(text.sql, [text.encode(row) for row in rows] if text.encode else rows)
 
     def _rows(self, statement: Select[Any], given: Mapping[str, Any]) -> list[Any]:
         """The rows of one of the fixed statements."""
-        text = text_of(statement, self._dialect)
+        text = text_of(statement, self._database)
         return [text.row(row) for row in self._ask(text.sql, text.given(given))]
 
     def _do(self, statement: Update | Delete, given: Mapping[str, Any]) -> Any:
         """Run one of the fixed statements; the driver's cursor says how many rows changed."""
-        text = text_of(statement, self._dialect)
+        text = text_of(statement, self._database)
         return self._ask(text.sql, text.given(given))
 
     # What reaches the database goes through these three

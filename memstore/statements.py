@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Column, Dialect, Select, Update, bindparam, select
+from sqlalchemy.dialects import registry
 from sqlalchemy.sql.dml import Delete
 
 from instar.memstore import schema
@@ -36,6 +37,8 @@ ADVANCE = (
 UNTAG = schema.tags.delete().where(_TAG.page == bindparam("of"))
 
 
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql.psycopg"}
+_STYLES = {"sqlite": "qmark", "postgresql": "format"}
 _named: Callable[[str, Sequence[str]], Any] = namedtuple
 
 
@@ -60,23 +63,30 @@ class Insert:
 
 
 @lru_cache(maxsize=64)
-def text_of(statement: Select[Any] | Update | Delete, dialect: Dialect) -> Text:
-    """The text of one of the statements above."""
-    compiled = statement.compile(dialect=dialect)
+def text_of(statement: Select[Any] | Update | Delete, database: str) -> Text:
+    """The text of one of the statements above, for a database by SQLAlchemy's name."""
+    compiled = statement.compile(dialect=_dialect(database))
     columns = list(statement.selected_columns) if isinstance(statement, Select) else []
-    return Text(str(compiled), _picker(compiled.positiontup or []), _reader(columns, dialect))
+    return Text(str(compiled), _picker(compiled.positiontup or []), _reader(columns, database))
 
 
 @lru_cache(maxsize=64)
-def insert_into(table: str, dialect: Dialect) -> Insert:
+def insert_into(table: str, database: str) -> Insert:
     """The text of an insert of whole rows. Where the database counts the rows itself, their number is left out."""
     known = schema.metadata.tables[table]
     names = [column.name for column in known.c if not _counts_itself(column)]
-    compiled = known.insert().inline().compile(dialect=dialect, column_keys=names)
+    compiled = known.insert().inline().compile(dialect=_dialect(database), column_keys=names)
     if compiled.positiontup != names:
         raise AssertionError(compiled.positiontup)  # rows are made in this order
-    encoded = [place for place, name in enumerate(names) if _is_encoded(known.c[name], dialect)]
+    encoded = [place for place, name in enumerate(names) if _is_encoded(known.c[name], database)]
     return Insert(str(compiled), (lambda row: _encode(list(row), encoded)) if encoded else None)
+
+
+@lru_cache(maxsize=2)
+def _dialect(database: str) -> Dialect:
+    # Parameters by position, as the engines have them: statements are joined, and rows are tuples.
+    made: Dialect = registry.load(_DRIVERS[database])(paramstyle=_STYLES[database])
+    return made
 
 
 def _picker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
@@ -86,15 +96,15 @@ def _picker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]
     return itemgetter(*names) if names else lambda _: ()
 
 
-def _reader(columns: list[Any], dialect: Dialect) -> Callable[[Sequence[Any]], Any]:
+def _reader(columns: list[Any], database: str) -> Callable[[Sequence[Any]], Any]:
     row: Callable[[Sequence[Any]], Any] = _named("row", [column.name for column in columns])._make
-    if encoded := [place for place, column in enumerate(columns) if _is_encoded(column, dialect)]:
+    if encoded := [place for place, column in enumerate(columns) if _is_encoded(column, database)]:
         return lambda values: row(_decode(list(values), encoded))
     return row
 
 
-def _is_encoded(column: Column[Any], dialect: Dialect) -> bool:
-    return dialect.name == "postgresql" and isinstance(column.type, schema.Verbatim)
+def _is_encoded(column: Column[Any], database: str) -> bool:
+    return database == "postgresql" and isinstance(column.type, schema.Verbatim)
 
 
 def _encode(values: list[Any], places: Sequence[int]) -> list[Any]:
