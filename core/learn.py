@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -26,6 +26,10 @@ from instar.skills.package import SKILL_PY, parse_manifest
 
 MAX_REASONS = 5
 """Reasons for leaving sessions for later that a report names."""
+
+
+CHUNK = 100
+"""Sessions whose steps are read at once."""
 
 
 class DistillReport(BaseModel):
@@ -172,10 +176,9 @@ def window(rt: Runtime, scope: str, *, project: str = "", only: Collection[str] 
     """
     said = last_feedback(rt, scope)
     most, taken = rt.settings.window_sessions, 0
-    sessions: list[Session] = []
+    wanted: list[Page] = []
     memories: list[Memory] = []
     left_out: Counter[str] = Counter()
-    toolsets: dict[str, tuple[ToolSchema, ...]] = {}
     for page in _sessions(rt, scope, only):
         origin = Origin(str(page.content["origin"]))
         if origin is Origin.HEADLESS and not rt.settings.include_headless and only is None:
@@ -187,8 +190,9 @@ def window(rt: Runtime, scope: str, *, project: str = "", only: Collection[str] 
         else:
             taken += 1
             if not project or page.content["project"] == project:
-                sessions.append(_read(rt, page, toolsets, said))
-    sessions.reverse()
+                wanted.append(page)
+    wanted.reverse()
+    sessions = list(_read_all(rt, wanted, said))
     mined = {session.page_id for session in sessions}
     for page in _current_memories(rt, scope, only):
         memory = records.document(page, Memory)
@@ -288,12 +292,36 @@ def _state(page: Page, said: Mapping[str, Page]) -> str:
     return str(page.content["fingerprint"]) + ("" if word is None else f"+{word.id}")
 
 
+def _read_all(rt: Runtime, pages: Sequence[Page], said: Mapping[str, Page]) -> Iterator[Session]:
+    """The sessions of these pages, in their order; the steps of many are looked up at once."""
+    toolsets: dict[str, tuple[ToolSchema, ...]] = {}
+    for begin in range(0, len(pages), CHUNK):
+        chunk = pages[begin : begin + CHUNK]
+        ids = [f"{page.id}.{index:05d}" for page in chunk for index in range(int(str(page.content["steps"])))]
+        steps: dict[str, list[Page]] = defaultdict(list)
+        for step in rt.store.get_many(rt.principal, ids).values():
+            if not step.hidden and step.session is not None:
+                steps[step.session].append(step)
+        for page in chunk:
+            yield _session(rt, page, steps[page.id], toolsets, said)
+
+
 def _read(rt: Runtime, page: Page, toolsets: dict[str, tuple[ToolSchema, ...]], said: Mapping[str, Page]) -> Session:
+    steps = rt.store.find(rt.principal, scope=page.scope, kind=records.STEP, session=page.id)
+    return _session(rt, page, steps, toolsets, said)
+
+
+def _session(
+    rt: Runtime,
+    page: Page,
+    steps: Iterable[Page],
+    toolsets: dict[str, tuple[ToolSchema, ...]],
+    said: Mapping[str, Page],
+) -> Session:
     toolset = str(page.content["toolset"])
     if toolset not in toolsets:
         tools = rt.store.get(rt.principal, toolset) if toolset else None
         toolsets[toolset] = () if tools is None else records.read_tools(tools)
-    steps = rt.store.find(rt.principal, scope=page.scope, kind=records.STEP, session=page.id)
     session = without_recalled(records.read_session(page, steps, toolsets[toolset]))
     word = said.get(page.id)
     if word is None:
