@@ -16,7 +16,6 @@ BENCHMARKS: dict[str, str] = {
     "llm": "benchmarks.llm",
     "pipeline": "benchmarks.pipeline",
     "recall": "benchmarks.recall",
-    "recall": "benchmarks.recall",
     "sandbox": "benchmarks.sandbox",
     "store": "benchmarks.store",
 }
