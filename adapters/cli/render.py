@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from instar.flows.start import Place
 
 SHOWN = 8
+FINDINGS = 200
+"""Of one gate: a reviewer reads all of them, and a recipe's list every command."""
 PLACES = 3
 _STYLE = {Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.INCOMPLETE: "yellow"}
 
@@ -150,9 +152,11 @@ def gates(out: Console, report: GateReport) -> None:
     ]
     out.print(table("", ("gate", "verdict", "time", ""), rows, numeric=(2,)))
     for result in report.results:
-        for finding in result.findings[:SHOWN]:
+        for finding in result.findings[:FINDINGS]:
             where = f"{finding.file}:{finding.line} " if finding.file else ""
             line(out, f"  {result.gate}: {where}{finding.message}")
+        if len(result.findings) > FINDINGS:
+            line(out, f"  {result.gate}: and {len(result.findings) - FINDINGS} more; --json shows all of them")
     line(out, f"  risk {report.risk}")
 
 
