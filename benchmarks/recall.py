@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import recall_bfcl, recall_dialogues, recall_scale
@@ -15,6 +16,7 @@ from benchmarks.errors import BenchmarkError, DataMissing
 from benchmarks.result import Bar, Result, progress
 from instar.memstore import PageDraft, PageType, Principal, open_store
 from instar.memstore.recall import open_recall
+from instar.memstore.recall.documents import doc_of
 from instar.memstore.scopes import within
 
 DESCRIPTION = "finding pages again: quality, latency at a million pages, rate of coming in, isolation of scopes"
@@ -98,32 +100,42 @@ def scale(name: str, address: str, folder: Path, pages: int, queries: int) -> di
 
 
 def wrong_scope(rounds: int) -> int:
-    """How many hits lie out of scope or grant, over random grants and queries, with an index that lags behind."""
+    """How many hits lie out of scope or grant, over random grants and queries, with an index that is wrong.
+
+    Half of the pages are filed under a scope that is not theirs, and pages are archived without the index being told.
+    """
     dice = random.Random(30)
     paths = [f"r{a}/p{b}/s{c}" for a in range(3) for b in range(4) for c in range(3)]
     scopes = sorted({"/".join(path.split("/")[:n]) for path in paths for n in (1, 2, 3)})
     everything = Principal("writer", ("r0", "r1", "r2"))
     words = [f"word{n}" for n in range(30)]
-    wrong = 0
+    wrong = found = 0
     with (
         open_store("memory:") as store,
-        open_recall(store, address="memory:", folder=None, patience=-1.0) as recall,
+        open_recall(store, address="memory:", folder=None) as recall,
     ):
         for path in paths:
             with store.writeback(everything, scope=path) as batch:
                 for _ in range(20):
                     text = " ".join(dice.choices(words, k=6))
                     batch.append(PageDraft("note", PageType.CONVERSATION, text=text, session=f"s{dice.randrange(9)}"))
+        recall.catch_up()
+        pages = list(store.find(everything, scope="r0")) + list(store.find(everything, scope="r1"))
+        misfiled = [doc_of(replace(page, scope=dice.choice(paths))) for page in dice.sample(pages, len(pages) // 2)]
+        recall.upkeep.words.apply(misfiled, [], 1 << 40)
         for number in range(rounds):
             if number % 100 == 50:
                 hidden = [page.id for page in store.find(everything, scope=dice.choice(paths), limit=3)]
                 store.maintenance(everything).archive(hidden, reason="benchmark")
             grants = tuple(dice.sample(scopes, dice.randint(1, 3)))
-            scope = dice.choice(scopes)
             by = Principal("reader", grants)
+            scope = dice.choice(scopes if number % 4 == 0 else [path for path in scopes if by.may(path)])
             answer = recall.search(by, " ".join(dice.choices(words, k=2)), scope=scope)
             shown = [page for hit in answer.hits for page in (hit.page, hit.before, hit.after) if page is not None]
+            found += len(shown)
             wrong += sum(not (within(page.scope, scope) and by.may(page.scope)) or page.hidden for page in shown)
+    if not found:
+        raise BenchmarkError("wrong scope: no search found anything, so nothing was measured")
     return wrong
 
 

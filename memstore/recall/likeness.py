@@ -38,10 +38,12 @@ def compare(page: Page, others: Iterable[Page], side: Side | None) -> Iterator[F
     """Links from a page to older ones of the same kind and scope.
 
     Pages with a `subject` and a `value` contradict each other where the subject is the same and the value is not.
-    Statements contradict each other where they are nearly the same and one of them is negated.
+    Statements contradict each other where they are nearly the same and one of them is negated. Of several pages that
+    say the same, only the oldest is linked to, so that there are as many links as repetitions.
     """
-    older = [other for other in others if _before(other, page) and other.kind == page.kind]
+    older = sorted((one for one in others if _before(one, page) and one.kind == page.kind), key=lambda one: one.seq)
     likeness = _likeness([page, *older], side) if older else []
+    said = False
     for other, alike in zip(older, likeness, strict=True):
         subject, value = _stated(page)
         if subject and subject == _stated(other)[0]:
@@ -51,7 +53,10 @@ def compare(page: Page, others: Iterable[Page], side: Side | None) -> Iterator[F
         negated = bool(_NEGATION.search(page.full)) != bool(_NEGATION.search(other.full))
         if negated and alike >= _ALIKE and _differ_by_negation(page, other):
             yield Found(Link(Relation.CONTRADICTS, page.id, other.id), "one of two like statements is negated")
-        elif page.digest == other.digest or (alike >= SAME and not negated and same_figures(page, other)):
+        elif not said and (
+            page.digest == other.digest or (alike >= SAME and not negated and same_figures(page, other))
+        ):
+            said = True
             yield Found(Link(Relation.SAME_AS, page.id, other.id), f"similarity {alike:.2f}")
 
 

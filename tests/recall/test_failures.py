@@ -5,14 +5,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from instar.memstore import Store, open_store
+from instar.memstore import Principal, Store, open_store
 from instar.memstore.fakes import ALICE, NOON, FakeClock, write
 from instar.memstore.recall import Embedder, Recall, Status, open_recall
+from instar.memstore.recall.documents import doc_of
 from instar.memstore.recall.embedders import WordLlama
 from instar.memstore.recall.fakes import HashedWords
 from instar.memstore.recall.meaning import EXACT
@@ -251,3 +253,15 @@ def test_details_leave_the_index_and_stay_in_the_store(store: Store, address: st
         recall.reindex()
         assert set(found(recall.search(ALICE, "red lamp", scope="local"))) == {"kept", "new"}
     assert store.get(ALICE, "old") is not None
+
+
+def test_an_index_that_files_pages_under_the_wrong_scope_leaks_none(store: Store, address: str, folder: Path) -> None:
+    write(store, say("the red lamp", id="ours"), scope="local/desk")
+    write(store, say("the red lamp of others", id="theirs"), scope="local/secret")
+    with opened(store, address, folder) as recall:
+        recall.reindex()
+        theirs = store.get(ALICE, "theirs")
+        assert theirs is not None
+        recall.upkeep.words.apply([doc_of(replace(theirs, scope="local/desk"))], [], 1 << 40)
+        reader = Principal("reader", ("local/desk",))
+        assert found(recall.search(reader, "red lamp", scope="local/desk")) == ["ours"]
