@@ -24,6 +24,8 @@ from instar.core.runtime import Runtime, runtime
 from instar.core.settings import Settings, load_settings
 from instar.core.skills import list_skills
 from instar.engine.documents import Prd
+from instar.flows.auth import secret_file
+from instar.flows.errors import PrefectRefused
 from instar.flows.orphans import marked
 from instar.flows.rest import Rest
 from instar.flows.review_runs import Run, open_review, reached, tend
@@ -43,7 +45,7 @@ SCREENS = ROOT / "build" / "screens"
 SESSIONS = ROOT / "examples" / "order_desk" / "sessions"
 TOOLS = ROOT / "examples" / "order_desk" / "tools.toml"
 INSTAR = Path(sys.executable).with_name("instar")
-SOON = 60_000
+SOON = 120_000
 """Milliseconds within which a page of the UI shows what happened."""
 
 
@@ -152,7 +154,7 @@ def up(settings: Settings) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    sandbox = ["--no-sandbox", "--disable-gpu"] if os.geteuid() == 0 else ["--disable-gpu"]
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=str(CHROMIUM), args=sandbox)
         yield launched
@@ -332,3 +334,28 @@ def test_a_review_left_suspended_while_everything_was_killed_is_answered_and_pub
         assert [row.name for row in list_skills(rt)].count("after-the-crash") == 1
         published = rt.store.find(rt.principal, scope="local", kind="publication", tag="skill:after-the-crash")
         assert len(list(published)) == 1
+
+
+def test_with_a_password_the_ui_asks_for_it_and_reviews_go_on_waiting(home: Home, page: Page) -> None:
+    review, _ = home.waiting("behind-a-password")
+    ran = home.instar("up", "--auth")
+    assert ran.returncode == 0, ran.stderr
+    secret = secret_file(home.settings.home)
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert secret.read_text().strip() not in ran.stdout
+    address = home.rest.address
+    with pytest.raises(PrefectRefused, match="401"):
+        Rest(address).post("/flow_runs/filter", {})
+    page.goto(address)
+    page.locator("input[type=password]").fill(secret.read_text().strip())
+    shot(page, "15-password")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Dashboard", exact=True).first).to_be_visible()
+    page.goto(f"{address}/runs/flow-run/{home.until(review, 'Suspended').id}")
+    fill(page, decision="approve", reviewer="ada")
+    submit(page)
+    expect(page.get_by_text("Published", exact=True).first).to_be_visible(timeout=SOON)
+    shot(page, "16-published-behind-a-password")
+    assert home.review(review).state is ReviewState.PUBLISHED
+    assert home.instar("up", "--no-auth").returncode == 0
+    assert Rest(home.rest.address).post("/flow_runs/filter", {}) is not None
