@@ -143,6 +143,16 @@ class Docker:
             raise SandboxFailed(NAME, str(error)) from error
 
 
+def _bind(listener: socket.socket, folder: Path, name: str) -> None:
+    """Through the open folder: the address of a socket holds 107 bytes, and a temporary folder may be deeper."""
+    opened = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        listener.bind(f"/proc/self/fd/{opened}/{name}")
+    finally:
+        os.close(opened)
+    (folder / name).chmod(0o777)
+
+
 class _Container:
     """A started container, and the ends of its channels."""
 
@@ -151,9 +161,7 @@ class _Container:
         job, command = placement.job, placement.command
         listener = socket.socket(socket.AF_UNIX)
         stack.callback(listener.close)
-        path = folder / "inside" / "channels"
-        listener.bind(str(path))
-        path.chmod(0o777)
+        _bind(listener, folder / "inside", "channels")
         listener.listen(8)
         name = f"instar-job-{os.getpid()}-{random.SystemRandom().getrandbits(64):016x}"
         self._id = client.create_container(

@@ -54,7 +54,7 @@ class Home:
     """A home with a server, a worker, and the drafts of the sample sessions."""
 
     settings: Settings
-    evolved: dict[str, object]
+    night: dict[str, object]
 
     @property
     def rest(self) -> Rest:
@@ -131,12 +131,14 @@ def renamed(rt: Runtime, review: Review, prd: Prd, name: str) -> str:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     place = tmp_path_factory.mktemp("ui") / "home"
-    settings = load_settings({"INSTAR_HOME": str(place)}, {"tools": str(TOOLS)}, project=place.parent)
     place.mkdir(mode=0o700)
+    written = f"tools = {json.dumps(str(TOOLS))}\n[[sources]]\npaths = {json.dumps([str(SESSIONS)])}\n"
+    (place / "instar.toml").write_text(written, encoding="utf-8")
+    settings = load_settings({"INSTAR_HOME": str(place)}, {}, project=place.parent)
     try:
         up(settings)
         environment = {**os.environ, "INSTAR_HOME": str(place)}
-        command = [str(INSTAR), "evolve", str(SESSIONS), "--tools", str(TOOLS), "--json"]
+        command = [str(INSTAR), "night", "--json"]
         ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
         yield Home(settings, json.loads(ran.stdout))
@@ -195,13 +197,13 @@ def submit(page: Page) -> None:
     page.locator(".p-modal__card").get_by_role("button", name="Submit").click()
 
 
-def test_a_review_is_opened_from_the_report_read_approved_and_its_skill_runs(home: Home, page: Page) -> None:
-    asked = home.evolved["asked"]
+def test_a_review_is_opened_from_the_nights_report_read_approved_and_its_skill_runs(home: Home, page: Page) -> None:
+    asked = home.night["asked"]
     assert isinstance(asked, dict)
     review = next(review for review in asked if review.startswith("products-with-details"))
-    page.goto(str(home.evolved["run"]))
+    page.goto(str(home.night["run"]))
     page.locator("#artifacts").click()
-    page.get_by_text("evolved-local", exact=True).first.click()
+    page.get_by_text("night", exact=True).first.click()
     link = page.locator(f"a[href='{asked[review]}']")
     expect(link.first).to_be_visible()
     shot(page, "01-report")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
-pytest.register_assert_rewrite(*(f"instar.memstore.testing_{part}" for part in ("writes", "reads", "care")))
 REQUIRED = "postgres" in os.environ.get("INSTAR_REQUIRE", "")
 
 
