@@ -73,15 +73,19 @@ class SpoolFile:
         """Write events behind what is there, and return when they would survive a loss of power."""
         self.append_text("".join(json.dumps(one, ensure_ascii=False, separators=(",", ":")) + "\n" for one in events))
 
-    def append_text(self, lines: str) -> None:
-        """As `append`, for lines that are made already."""
+    def append_text(self, lines: str, *, sync: bool = True) -> None:
+        """As `append`, for lines that are made already.
+
+        Without `sync` they survive the end of this process, and a loss of power once later ones are synced.
+        """
         size = os.fstat(self._fd).st_size
         # A writer that died in the middle of a line leaves half of one; it must not take ours with it.
         torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
         data = (b"\n" if torn else b"") + lines.encode("utf-8", "replace")
         while data:
             data = data[os.write(self._fd, data) :]
-        os.fdatasync(self._fd)
+        if sync:
+            os.fdatasync(self._fd)
 
     @property
     def size(self) -> int:

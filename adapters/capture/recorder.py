@@ -31,10 +31,12 @@ FEED_AFTER = 64
 
 CLEAR_AT = 1_000_000
 """Bytes of stored events at which a session's file in the spool is emptied."""
-LAG = 12
+LAG = 24
 """Events that an adapter may hold back at a decision: they are in the part of the conversation that it shows."""
 HELD = 10_000
 """Events that are kept in memory while the store is away."""
+_SYNCED_LATER = {Kind.CALL, Kind.MESSAGE}
+"""What comes before a result is on the disk with it: the same file is synced then. A killed agent loses neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class Recorder:
     def call(
         self, tool: str, arguments: object, *, call_id: str = "", at: float | None = None, replay: bool = True
     ) -> Noted:
-        """A tool is about to be called. Durable when this returns, unless the disk fails.
+        """A tool is about to be called. When this returns it survives the end of this process, unless the disk fails.
 
         `at` is when it was, where that is known better; without `replay` the call was made in any case.
         """
@@ -246,7 +248,7 @@ class Recorder:
             self._forget_oldest()
             return
         try:
-            self._journal.append_text(f"{line}\n")
+            self._journal.append_text(f"{line}\n", sync=kind not in _SYNCED_LATER)
         except OSError as error:
             self._link.alarm(f"the spool cannot be written: {error.strerror or error}")
             self._journal.close()
