@@ -23,6 +23,7 @@ CURSOR = "cursor"
 SETTLED_NS = 2_000_000_000
 """A file that changed so shortly before it was looked at may change again without a new time."""
 CHUNK = 1 << 20
+DATABASES = frozenset({".sqlite", ".sqlite3", ".db"})
 
 
 class Seen(BaseModel):
@@ -68,15 +69,16 @@ def look_at(file: Path, before: Seen | None) -> Seen | None:
     """
     looked = time.time_ns()
     try:
-        stat = file.stat()
-        same = before is not None and (before.size, before.changed_ns) == (stat.st_size, stat.st_mtime_ns)
+        parts = _parts(file)
+        stats = [part.stat() for part in parts]
+        size, changed_ns = sum(stat.st_size for stat in stats), max(stat.st_mtime_ns for stat in stats)
+        same = before is not None and (before.size, before.changed_ns) == (size, changed_ns)
         if before is not None and same and before.settled:
             return before
-        digest = _sha256(file)
+        digest = _sha256(parts)
     except FileNotFoundError:
         return None
-    settled = stat.st_mtime_ns < looked - SETTLED_NS
-    return Seen(size=stat.st_size, changed_ns=stat.st_mtime_ns, sha256=digest, settled=settled)
+    return Seen(size=size, changed_ns=changed_ns, sha256=digest, settled=changed_ns < looked - SETTLED_NS)
 
 
 def changed(now: Mapping[str, Seen], before: Mapping[str, Seen]) -> set[str]:
@@ -131,9 +133,16 @@ def _key(source: Source, path: Path) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def _sha256(file: Path) -> str:
+def _parts(file: Path) -> list[Path]:
+    """A file, and where it is a database what its program wrote beside it and not into it yet."""
+    log = file.with_name(f"{file.name}-wal")
+    return [file, log] if file.suffix in DATABASES and log.exists() else [file]
+
+
+def _sha256(files: list[Path]) -> str:
     digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while chunk := stream.read(CHUNK):
-            digest.update(chunk)
+    for file in files:
+        with file.open("rb") as stream:
+            while chunk := stream.read(CHUNK):
+                digest.update(chunk)
     return digest.hexdigest()

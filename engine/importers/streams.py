@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import gzip
 import io
+import sqlite3
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol, cast
 
+from instar.engine.importers.databases import MAGIC, Transcripts, belongs_to_database
 from instar.engine.importers.errors import MalformedRecord
 from instar.engine.importers.records import MIB, ImportLimits, Skipped
 from instar.engine.importers.walk import Found
@@ -29,7 +31,7 @@ _OTHER_MAGIC = {
     b"BZh": "compressed with bzip2",
     b"\xfd7zXZ\x00": "compressed with xz",
     b"\x28\xb5\x2f\xfd": "compressed with zstd",
-    b"SQLite format 3\x00": "an SQLite database",
+    MAGIC: "an SQLite database",
     b"\xff\xfe": "UTF-16 text",
     b"\xfe\xff": "UTF-16 text",
 }
@@ -113,7 +115,15 @@ class _Metered(io.RawIOBase):
         return len(data)
 
 
-READ_ERRORS = (OSError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile, MalformedRecord)
+READ_ERRORS = (
+    OSError,
+    EOFError,
+    zlib.error,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    sqlite3.Error,
+    MalformedRecord,
+)
 """What reading a damaged or hostile file raises (gzip's own errors are OSErrors)."""
 
 
@@ -122,12 +132,18 @@ def members(found: Found, limits: ImportLimits) -> Iterator[Member | Skipped]:
 
     Damage is reported as `Skipped`, and ends the file.
     """
+    if belongs_to_database(found.path):
+        return
     try:
         with found.path.open("rb") as raw, _decompressed(raw) as plain:
-            if raw.read(len(_ZIP)) == _ZIP:
-                yield from _zip(found, raw, limits)
+            start = raw.read(len(MAGIC))
+            if start == MAGIC:
+                yield from _database(found, limits)
                 return
             raw.seek(0)
+            if start.startswith(_ZIP):
+                yield from _zip(found, raw, limits)
+                return
             metered = _Metered(plain, limits.expanded_bytes)
             stream = io.BufferedReader(metered, 64 * 1024)
             head = stream.peek(_TAR_HEADER)
@@ -143,6 +159,8 @@ def describe(error: BaseException) -> str:
     """A reason for people, from an error of `READ_ERRORS`."""
     if isinstance(error, MalformedRecord):
         return error.reason
+    if isinstance(error, sqlite3.Error):
+        return f"an SQLite database that cannot be read: {error}"
     if isinstance(error, EOFError | zlib.error | gzip.BadGzipFile | tarfile.TarError | zipfile.BadZipFile):
         return f"damaged compressed data: {error}"
     return f"cannot be read: {getattr(error, 'strerror', None) or error}".lower()
@@ -182,6 +200,16 @@ def _archive(found: Found, metered: _Metered, stream: IO[bytes]) -> Iterator[Mem
                 yield Skipped(found.path, _printable(entry.name), "not a regular file")
             while content is not None and content.read(MIB):
                 pass
+
+
+def _database(found: Found, limits: ImportLimits) -> Iterator[Member | Skipped]:
+    with closing(Transcripts(found.path, limits.value_bytes)) as transcripts:
+        if not transcripts.known:
+            yield Skipped(found.path, "file", "an SQLite database without transcripts of a known format")
+            return
+        for session in transcripts.sessions():
+            metered = _Metered(cast(IO[bytes], transcripts.lines(session)), limits.expanded_bytes)
+            yield _inside(found, _printable(session), cast(PeekableStream, io.BufferedReader(metered, 64 * 1024)))
 
 
 def _zip(found: Found, raw: IO[bytes], limits: ImportLimits) -> Iterator[Member | Skipped]:

@@ -148,7 +148,7 @@ def test_a_malformed_first_line_costs_only_itself(write: Write) -> None:
         ("spaces.json", b" " * 200_000, "begins with nothing but white space"),
         ("junk.bin", bytes(range(256)) * 40, "binary data"),
         ("notes.txt", b"Dear diary, nothing worked.", "neither JSON nor JSON Lines"),
-        ("app.sqlite", b"SQLite format 3\0" + bytes(100), "an SQLite database: not a text format"),
+        ("app.sqlite", b"SQLite format 3\0" + bytes(100), "an SQLite database that cannot be read"),
         ("wide.json", '{"messages": []}'.encode("utf-16"), "UTF-16 text: not a text format"),
         ("numbers.json", b"[1, 2, 3]", "unknown format"),
         ("empty-list.json", b"[]", "unknown format"),
