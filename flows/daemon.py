@@ -80,7 +80,21 @@ class Daemon:
         return int(started.stdout)
 
     def alive(self) -> bool:
-        """Whether the process lives (or is being started)."""
+        """Whether the process lives (or is being started). One that is dying is waited for."""
+        deadline = time.monotonic() + KILL_GRACE
+        while (held := self._held()) and self._dying() and time.monotonic() < deadline:
+            time.sleep(POLL)
+        return held
+
+    def _dying(self) -> bool:
+        """Whether it was killed, and some of its threads have not noticed yet: they hold the lock until then."""
+        written = self.lock.read_text(encoding="ascii").strip()
+        try:
+            return written.isdigit() and "\nState:\tZ" in Path(f"/proc/{written}/status").read_text(errors="replace")
+        except OSError:
+            return False
+
+    def _held(self) -> bool:
         try:
             descriptor = os.open(self.lock, os.O_RDWR)
         except FileNotFoundError:
