@@ -26,7 +26,7 @@ def main() -> int:
     """Handle one hook; always 0."""
     home = os.environ.get("INSTAR_HOME") or os.path.expanduser("~/.instar")  # noqa: PTH111  (pathlib is slow to import)
     folder = f"{home}/spool"
-    spool = _spool()
+    spool = _module("core/spool.py")
     try:
         payload = json.loads(sys.stdin.buffer.read(MAXIMUM))
         if not isinstance(payload, dict):
@@ -36,6 +36,8 @@ def main() -> int:
         events = [{**spool.stamp(AGENT, session, project, kind), **fields} for kind, fields in events_of(payload)]
         name = spool.file_name(AGENT, session)
         if events:
+            secrets = _module("memstore/secret_patterns.py")
+            events = [{field: without_secrets(value, secrets) for field, value in event.items()} for event in events]
             spool.append(folder, name, events)
         if payload.get("hook_event_name") == "SessionStart":
             _show(home, f"{folder}/{name}.jsonl", project, fresh=payload.get("source") != "compact")
@@ -70,6 +72,39 @@ def events_of(payload: dict[str, object]) -> list[tuple[str, dict[str, object]]]
     if hook == "SessionEnd":
         return [("end", {"source": _text(payload, "reason"), "transcript": transcript})]
     return []
+
+
+def without_secrets(value: object, secrets: Any) -> Any:
+    """A JSON value without the secrets that have a known shape or name; the full search is made when it is stored."""
+    if isinstance(value, str):
+        return _redacted(value, secrets)
+    if isinstance(value, list):
+        return [without_secrets(item, secrets) for item in value]
+    if isinstance(value, dict):
+        return {
+            _redacted(str(name), secrets): "[REDACTED:field]"
+            if isinstance(item, str) and secrets.is_secret_name(str(name)) and secrets.is_secret_value(item)
+            else without_secrets(item, secrets)
+            for name, item in value.items()
+        }
+    return value
+
+
+def _redacted(text: str, secrets: Any) -> str:
+    lowered = text.lower()
+    for shape in secrets.OWN:
+        if not any(anchor in lowered for anchor in shape.anchors):
+            continue
+        parts, at = [], 0
+        for match in shape.pattern.finditer(text):
+            start, end = shape.span(match)
+            if start >= at and (shape.accept is None or shape.accept(text[start:end])):
+                parts += [text[at:start], f"[REDACTED:{shape.kind}]"]
+                at = end
+        if parts:
+            text = "".join([*parts, text[at:]])
+            lowered = text.lower()
+    return text
 
 
 def _error(value: object) -> str:
@@ -134,11 +169,12 @@ def _text(payload: dict[str, object], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _spool() -> Any:
-    """The spool's module, by its place: without site-packages there is no import of it."""
+def _module(path: str) -> Any:
+    """A module of ours that needs the standard library only, by its place: there are no site-packages."""
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
-    loader = SourceFileLoader("instar_spool", f"{here}/../../core/spool.py")
-    module = type(sys)(loader.name)
+    name = "instar_" + path.rpartition("/")[2].partition(".")[0]
+    loader = SourceFileLoader(name, f"{here}/../../{path}")
+    module = sys.modules[name] = type(sys)(name)  # where its dataclasses look for it
     loader.exec_module(module)
     return module
 

@@ -168,3 +168,18 @@ def test_doctor_and_status_say_what_waits_and_ingest_stores_it(
     capsys.readouterr()
     assert run_cli(["capture", "status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"files": 0, "bytes": 0, "since": "", "alarms": []}
+
+
+def test_no_secret_of_a_known_shape_reaches_the_spool(settings: Settings, rt: Runtime) -> None:
+    key = "sk-ant-api03-" + "Ab3dEf6hIj" * 9
+    arguments = {"command": f"curl -H 'Authorization: Bearer {key}' https://api.example.com", "password": "hunter2x"}
+    hook(settings, "PreToolUse", tool_name="Bash", tool_input=arguments, tool_use_id="t1")
+    answer = {"stdout": [f"ANTHROPIC_API_KEY={key}"], "note": "İ and key"}
+    hook(settings, "PostToolUse", tool_name="Bash", tool_input=arguments, tool_response=answer, tool_use_id="t1")
+    spooled = "".join(file.read_text() for file in Path(folder_of(str(settings.home))).glob("*.jsonl"))
+    assert "curl -H" in spooled
+    assert spooled.count("[REDACTED:") == 3
+    for secret in (key, key[20:60], "hunter2x"):
+        assert secret not in spooled
+    hook(settings, "SessionEnd", reason="exit")
+    assert drain(rt).sessions == 1
