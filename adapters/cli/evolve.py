@@ -139,7 +139,7 @@ def night(context: typer.Context, as_json: AsJson = False) -> int:
     with progress_shown(quiet=as_json):
         spent, place = run_night(settings, flags_of(context))
     if as_json:
-        emit_json({"server": place.server, "run": place.run, **spent.model_dump(mode="json")})
+        emit_json({**spent.model_dump(mode="json"), "server": place.server, "run": place.run})
     else:
         render.night(console(), spent, place)
     return 3 if spent.not_built else 0

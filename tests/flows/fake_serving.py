@@ -48,7 +48,7 @@ def main() -> None:
     if MODE == "ends":
         sys.exit("database is locked")
     if MODE in ("silent", "slow"):
-        time.sleep(600 if MODE == "silent" else 4)
+        time.sleep(600 if MODE == "silent" else 1)
     if MODE == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if MODE == "family":

@@ -256,7 +256,10 @@ def test_a_server_that_never_answers_is_stopped_again(fake: Fake, left_over: Lef
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_a_start_that_is_cut_off_while_it_waits_is_joined_by_the_next(fake: Fake, number: signal.Signals) -> None:
-    script = "import sys; from pathlib import Path; from instar.flows.server import Server\n"
+    script = "import signal, sys; from pathlib import Path; from instar.flows.server import Server\n"
+    # What started the tests may have ignored both, as `nohup` does.
+    script += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    script += "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
     script += "Server(Path(sys.argv[1]), command=sys.argv[2:]).start()"
     command = [sys.executable, "-c", script, str(fake().home), sys.executable, str(FAKE), "slow"]
     first = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
