@@ -141,7 +141,7 @@ def night(context: typer.Context, as_json: AsJson = False) -> int:
     if as_json:
         emit_json({**spent.model_dump(mode="json"), "server": place.server, "run": place.run})
     else:
-        render.night(console(), spent, place)
+        render.night(console(), spent, place, sources=bool(settings.sources))
     return 3 if spent.not_built else 0
 
 

@@ -63,13 +63,16 @@ def evolved(out: Console, result: Evolved, place: Place, tools: Path | None) -> 
     line(out, f"\nRun: {place.run}\nThe Prefect server at {place.server} keeps running; `{program()} down` stops it.")
 
 
-def night(out: Console, spent: Night, place: Place) -> None:
-    """What a night did, or that there was nothing to do."""
+def night(out: Console, spent: Night, place: Place, *, sources: bool) -> None:
+    """What a night did, or that there was nothing to do; `sources` says whether any is configured to be read."""
     line(out, f"Night {spent.number}: {spent.state.value}", style="bold")
     if spent.ingest is not None:
         funnel(out, spent.ingest)
     if spent.state is NightState.QUIET:
         line(out, "Quiet: nothing is new or changed since the last successful night.")
+        if not sources:
+            line(out, "No source is configured, so only what recorded agents left was looked at.", style="yellow")
+            line(out, "Name what to read under [[sources]] in instar.toml, or read it once: instar ingest PATH")
     else:
         line(out, f"Reflected because of {spent.sessions} new or changed sessions: {spent.proposals} proposals")
     for each in spent.drafts:
