@@ -14,6 +14,9 @@ from instar.core.ingest import ingest
 from instar.core.learn import distill, reflect, specify
 from instar.core.runtime import Runtime, runtime
 from instar.core.settings import Settings
+from instar.engine.documents import Proposal, ProposalAction
+from instar.engine.plan import Support
+from instar.memstore import PageDraft, PageType, Provenance
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "examples" / "order_desk" / "sessions"
@@ -63,3 +66,33 @@ def write_sessions(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def propose_to_retire() -> Callable[[Runtime, str], str]:
+    """Stores a proposal to retire a skill, as a reflection leaves it, and returns its page."""
+
+    def propose(rt: Runtime, skill: str) -> str:
+        evidence = next(page.id for page in rt.store.find(rt.principal, scope="local", kind="step"))
+        proposal = Proposal(
+            id=f"proposal-retire-{skill}",
+            action=ProposalAction.RETIRE,
+            skill=skill,
+            title=f"Retire {skill}",
+            summary="In 40 sessions it was not used once.",
+            support=Support(sessions=0, tasks=0, calls=0),
+            evidence=[evidence],
+            expected_turns_saved=0,
+            against=[],
+        )
+        page = PageDraft(
+            id=proposal.id,
+            kind="proposal",
+            type=PageType.EVIDENCE,
+            content=proposal.model_dump(mode="json"),
+            provenance=Provenance(source="engine:proposal", references=(evidence,)),
+        )
+        with rt.store.writeback(rt.principal, scope="local") as batch:
+            return batch.append(page)
+
+    return propose

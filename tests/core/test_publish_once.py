@@ -21,9 +21,7 @@ from instar.core.runtime import Runtime, runtime
 from instar.core.settings import Settings
 from instar.core.skills import list_skills
 from instar.core.standing import history, retire, settle
-from instar.engine.documents import Proposal, ProposalAction
-from instar.engine.plan import Support
-from instar.memstore import PageDraft, PageType, Provenance, open_store
+from instar.memstore import open_store
 from instar.skills.errors import SkillRetired
 
 PUBLISHING = (
@@ -143,12 +141,16 @@ def test_a_retirement_killed_at_any_step_happens_once(
 
 @pytest.mark.parametrize("step", STANDING)
 def test_a_reviewed_retirement_killed_at_any_step_happens_once(
-    settings: Settings, calm: Settings, drafts: list[Built], step: str
+    settings: Settings,
+    calm: Settings,
+    drafts: list[Built],
+    step: str,
+    propose_to_retire: Callable[[Runtime, str], str],
 ) -> None:
     for each in (settings, calm):
         with runtime(each) as rt:
             approve(rt, drafts[0].review)
-            review, _ = open_retirement(rt, proposal_to_retire(rt, drafts[0].skill))
+            review, _ = open_retirement(rt, propose_to_retire(rt, drafts[0].skill))
     killed_at(step, settings, approve, review)
     with runtime(settings) as rt:
         if step == "decide":
@@ -157,31 +159,6 @@ def test_a_reviewed_retirement_killed_at_any_step_happens_once(
     with runtime(calm) as rt:
         approve(rt, review)
     assert outcome(settings) == outcome(calm)
-
-
-def proposal_to_retire(rt: Runtime, skill: str) -> str:
-    """As a reflection leaves it."""
-    evidence = next(page.id for page in rt.store.find(rt.principal, scope="local", kind="step"))
-    proposal = Proposal(
-        id=f"proposal-retire-{skill}",
-        action=ProposalAction.RETIRE,
-        skill=skill,
-        title=f"Retire {skill}",
-        summary="In 40 sessions it was not used once.",
-        support=Support(sessions=0, tasks=0, calls=0),
-        evidence=[evidence],
-        expected_turns_saved=0,
-        against=[],
-    )
-    page = PageDraft(
-        id=proposal.id,
-        kind="proposal",
-        type=PageType.EVIDENCE,
-        content=proposal.model_dump(mode="json"),
-        provenance=Provenance(source="engine:proposal", references=(evidence,)),
-    )
-    with rt.store.writeback(rt.principal, scope="local") as batch:
-        return batch.append(page)
 
 
 def test_two_retirements_at_once_are_one_and_the_other_is_told(settings: Settings, drafts: list[Built]) -> None:

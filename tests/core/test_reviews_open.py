@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,9 +14,6 @@ from instar.core.refusals import refusals, refuse
 from instar.core.reviews import DecisionKind, Review, ReviewState, decide, expire, get_review, list_reviews
 from instar.core.runtime import Runtime
 from instar.core.skills import list_skills
-from instar.engine.documents import Proposal, ProposalAction
-from instar.engine.plan import Support
-from instar.memstore import PageDraft, PageType, Provenance
 from instar.skills.errors import NameTaken
 
 
@@ -107,30 +105,9 @@ def test_answers_that_did_not_count_are_kept_in_their_order(rt: Runtime, review:
 
 
 @pytest.fixture
-def retirement(rt: Runtime, review: Review) -> str:
+def retirement(rt: Runtime, review: Review, propose_to_retire: Callable[[Runtime, str], str]) -> str:
     decide(rt, review.id, DecisionKind.APPROVE, by="ada")
-    evidence = next(page.id for page in rt.store.find(rt.principal, scope="local", kind="step"))
-    proposal = Proposal(
-        id="proposal-retire",
-        action=ProposalAction.RETIRE,
-        skill=review.skill,
-        title=f"Retire {review.skill}",
-        summary="In 40 sessions it was not used once.",
-        support=Support(sessions=0, tasks=0, calls=0),
-        evidence=[evidence],
-        expected_turns_saved=0,
-        against=[],
-    )
-    page = PageDraft(
-        id=proposal.id,
-        kind="proposal",
-        type=PageType.EVIDENCE,
-        content=proposal.model_dump(mode="json"),
-        provenance=Provenance(source="engine:proposal", references=(evidence,)),
-    )
-    with rt.store.writeback(rt.principal, scope="local") as batch:
-        batch.append(page)
-    return open_retirement(rt, proposal.id)[0]
+    return open_retirement(rt, propose_to_retire(rt, review.skill))[0]
 
 
 def test_a_proposal_to_retire_becomes_a_review_that_a_person_decides(
@@ -143,9 +120,9 @@ def test_a_proposal_to_retire_becomes_a_review_that_a_person_decides(
     assert list_skills(rt)[0].status == "retired"
 
 
-def test_a_skill_that_was_kept_is_not_asked_about_again(rt: Runtime, retirement: str) -> None:
+def test_a_skill_that_was_kept_is_not_asked_about_again(rt: Runtime, review: Review, retirement: str) -> None:
     decide(rt, retirement, DecisionKind.REJECT, by="ada", comment="we need it in winter")
-    assert open_retirement(rt, "proposal-retire") == (retirement, "reject by ada")
+    assert open_retirement(rt, f"proposal-retire-{review.skill}") == (retirement, "reject by ada")
     assert list_skills(rt)[0].status == "intact"
 
 
