@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from instar.memstore.errors import InvalidRequest
 from instar.memstore.recall.chroma_vectors import ChromaVectors, ClientSource, suffix_of
+from instar.memstore.recall.derived_file import opened_or_anew
 from instar.memstore.recall.embedders import Embedder, WordLlama, embedder_of
-from instar.memstore.recall.errors import EmbedderFailed, IndexFailed
+from instar.memstore.recall.errors import EmbedderFailed
 from instar.memstore.recall.feed import Side
-from instar.memstore.recall.index import WordIndex
 from instar.memstore.recall.recall import PATIENCE, Recall, Reranker
 from instar.memstore.recall.sqlite_words import SqliteWords
 from instar.memstore.recall.upkeep import EMBEDDER
@@ -52,7 +52,8 @@ def open_recall(
         words, make = SqliteWords(None), _in_memory
     elif address.startswith("sqlite:///"):
         source = ClientSource(folder / "chroma", server)
-        words, make = _words(folder / "words.db"), lambda one: _side(folder, one, source)
+        words = opened_or_anew(folder / "words.db", SqliteWords)
+        make = partial(_side, folder, source)
     else:
         raise InvalidRequest("recall needs the address of a store")
     serving, building, notices = wanted, None, []
@@ -76,26 +77,8 @@ def open_recall(
     )
 
 
-def _words(path: Path) -> WordIndex:
-    """The index of words; a damaged file is derived data, and is made anew."""
-    try:
-        return SqliteWords(path)
-    except IndexFailed:
-        for name in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
-            with suppress(OSError):
-                name.unlink()
-        return SqliteWords(path)
-
-
-def _side(folder: Path, embedder: Embedder, source: ClientSource) -> Side:
-    path = folder / f"vectors-{suffix_of(embedder.name)}.db"
-    try:
-        file = VectorFile(path)
-    except IndexFailed:
-        for name in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
-            with suppress(OSError):
-                name.unlink()
-        file = VectorFile(path)
+def _side(folder: Path, source: ClientSource, embedder: Embedder) -> Side:
+    file = opened_or_anew(folder / f"vectors-{suffix_of(embedder.name)}.db", VectorFile)
     return Side(embedder, ChromaVectors(source, file, embedder.name), file)
 
 

@@ -8,20 +8,16 @@ it reads the postings of every term to their end.
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from instar.memstore.recall.derived_file import DerivedFile
 from instar.memstore.recall.documents import Doc, root_of
-from instar.memstore.recall.errors import IndexFailed
 from instar.memstore.recall.index import Row, Seqs, Wanted
-from instar.memstore.recall.vector_file import connect
 
-FORMAT = 1
+FORMAT = 2
 _SCHEMA = """
 CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE roots(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -46,12 +42,7 @@ class SqliteWords:
     """A file, or memory where the path is None. Several processes may use one file; writers take turns."""
 
     def __init__(self, path: Path | None, *, busy_timeout: float = 30.0) -> None:
-        self._path, self._timeout = path, busy_timeout
-        self._lock = threading.RLock()
-        self._roots: dict[str, int] = {}
-        self._scopes: dict[str, int] = {}
-        with self._translated():
-            self._connection = self._open()
+        self._file = DerivedFile(path, _SCHEMA, FORMAT, busy_timeout=busy_timeout)
 
     # The writer's side
 
@@ -61,20 +52,20 @@ class SqliteWords:
 
     def roots(self) -> list[str]:
         """The scope roots that there are."""
-        return [row[0] for row in self._all("SELECT name FROM roots ORDER BY name")]
+        return [row[0] for row in self._file.all("SELECT name FROM roots ORDER BY name")]
 
     def settings(self) -> dict[str, str]:
         """What was remembered beside the documents."""
-        return dict(self._all("SELECT name, value FROM meta"))
+        return dict(self._file.all("SELECT name, value FROM meta"))
 
     def remember(self, name: str, value: str) -> None:
         """Remember something beside the documents."""
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (name, value))
 
     def apply(self, docs: Sequence[Doc], gone: Collection[int], through: int) -> None:
         """Put, take out, remember how far; a batch that another process was faster with changes nothing."""
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             found = connection.execute("SELECT value FROM meta WHERE name = ?", (_THROUGH,)).fetchone()
             if found and int(found[0]) >= through:
                 return
@@ -84,38 +75,35 @@ class SqliteWords:
 
     def withdraw(self, seqs: Collection[int]) -> None:
         """Take out documents that the store still has."""
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             self._take(connection, seqs)
 
     def note_shown(self, shown: Mapping[int, int]) -> None:
         """Add to how often documents were shown."""
         sql = "INSERT INTO shown VALUES(?, ?) ON CONFLICT(seq) DO UPDATE SET times = times + excluded.times"
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             connection.executemany(sql, list(shown.items()))
 
     def shown(self, seqs: Collection[int]) -> dict[int, int]:
         """How often each of these documents was shown."""
-        return dict(self._all(f"SELECT seq, times FROM shown WHERE seq IN ({_numbers(seqs)})"))  # noqa: S608
+        return dict(self._file.all(f"SELECT seq, times FROM shown WHERE seq IN ({_numbers(seqs)})"))  # noqa: S608
 
     def clear(self) -> None:
         """Forget everything but how often what was shown; the settings too."""
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             connection.execute("INSERT INTO lex(lex) VALUES('delete-all')")
             for table in ("docs", "scopes", "roots", "meta"):
                 connection.execute(f"DELETE FROM {table}")  # noqa: S608  (constants)
-            connection.execute("INSERT INTO meta VALUES('format', ?)", (str(FORMAT),))
 
     def purge(self) -> None:
         """Merge the postings into one segment, which drops the terms of what was taken out, and fold the log."""
-        with self._writing() as connection:
+        with self._file.writing() as connection:
             connection.execute("INSERT INTO lex(lex) VALUES('optimize')")
-        with self._translated(), self._lock:
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._file.fold()
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
-            self._connection.close()
+        self._file.close()
 
     def _put(self, connection: sqlite3.Connection, docs: Sequence[Doc]) -> None:
         rows, lexemes, totals = [], [], dict[int, list[int]]()
@@ -175,16 +163,16 @@ class SqliteWords:
             sql = (
                 "SELECT seq FROM docs JOIN scopes ON scopes.id = docs.scope WHERE root = ? ORDER BY seq DESC LIMIT ?"
             )
-            return _seqs(self._all(sql, (root, limit)))
+            return _seqs(self._file.all(sql, (root, limit)))
         match = " AND ".join(f'"{root}{term}"' if term[0] == "_" else f'"{root}_{term}"' for term in asked)
         if wanted.since is None and wanted.until is None:
             sql = "SELECT rowid FROM lex WHERE lex MATCH ? ORDER BY rowid DESC LIMIT ?"
-            return _seqs(self._all(sql, (match, limit)))
+            return _seqs(self._file.all(sql, (match, limit)))
         sql = (
             "SELECT lex.rowid FROM lex CROSS JOIN docs ON docs.seq = lex.rowid"
             " WHERE lex MATCH ? AND created >= ? AND created < ? ORDER BY lex.rowid DESC LIMIT ?"
         )
-        return _seqs(self._all(sql, (match, wanted.since or -_FOREVER, wanted.until or _FOREVER, limit)))
+        return _seqs(self._file.all(sql, (match, wanted.since or -_FOREVER, wanted.until or _FOREVER, limit)))
 
     def rows(self, seqs: Collection[int], wanted: Wanted) -> list[Row]:
         """Those that are wanted."""
@@ -196,7 +184,7 @@ class SqliteWords:
         given = (wanted.now, wanted.since or -_FOREVER, wanted.until or _FOREVER)
         return [
             Row(seq, name, session, length, dict(zip(words.split(" "), counted, strict=False)))
-            for seq, name, session, length, words, counted, marks in self._all(sql, given)
+            for seq, name, session, length, words, counted, marks in self._file.all(sql, given)
             if not asked or asked.issubset(marks.split(" "))
         ]
 
@@ -211,64 +199,24 @@ class SqliteWords:
             " (SELECT min(d.seq) FROM docs d WHERE d.session = of.session AND d.session != 0 AND d.seq > of.seq)"
             " FROM of"
         )
-        return {seq: (before or 0, after or 0) for seq, before, after in self._all(sql)}
+        return {seq: (before or 0, after or 0) for seq, before, after in self._file.all(sql)}
 
     def names(self, seqs: Collection[int]) -> dict[int, str]:
         """Page ids."""
-        return dict(self._all(f"SELECT seq, id FROM docs WHERE seq IN ({_numbers(seqs)})"))  # noqa: S608
+        return dict(self._file.all(f"SELECT seq, id FROM docs WHERE seq IN ({_numbers(seqs)})"))  # noqa: S608
 
     def totals(self, scope: str) -> tuple[int, int]:
         """Documents and terms in and below a scope."""
         sql = "SELECT total(docs), total(terms) FROM scopes WHERE path = ? OR path > ? AND path < ?"
-        docs, length = self._all(sql, (scope, scope + "/", scope + "0"))[0]
+        docs, length = self._file.all(sql, (scope, scope + "/", scope + "0"))[0]
         return int(docs), int(length)
 
     # Inside
 
     def _root(self, scope: str) -> int | None:
         name = root_of(scope)
-        found = self._all("SELECT id FROM roots WHERE name = ?", (name,))
+        found = self._file.all("SELECT id FROM roots WHERE name = ?", (name,))
         return found[0][0] if found else None
-
-    def _open(self) -> sqlite3.Connection:
-        connection = connect(self._path, self._timeout)
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
-            known = connection.execute("SELECT value FROM meta WHERE name = 'format'").fetchone() if tables else None
-            if tables and (known is None or known[0] != str(FORMAT)):
-                raise sqlite3.DatabaseError("has another format")
-            if not tables:
-                for statement in filter(str.strip, _SCHEMA.split(";\n")):
-                    connection.execute(statement)
-                connection.execute("INSERT INTO meta VALUES('format', ?)", (str(FORMAT),))
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _all(self, sql: str, given: Sequence[Any] = ()) -> list[Any]:
-        with self._translated(), self._lock:
-            return self._connection.execute(sql, given).fetchall()
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._translated(), self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            raise IndexFailed(str(self._path or "memory"), str(error)) from error
 
 
 _FOREVER = 1 << 62

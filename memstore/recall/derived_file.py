@@ -1,0 +1,105 @@
+"""An SQLite file of derived data: opened with a schema and its number, written in short transactions, made anew when
+it is damaged or of another number."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from instar.memstore.recall.errors import IndexFailed
+
+_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON", "cache_size=-64000", "temp_store=MEMORY")
+T = TypeVar("T")
+
+
+class DerivedFile:
+    """One connection that threads take turns on; memory where the path is None. Readable by its owner only.
+
+    The number of the schema is kept in the file. Whatever goes wrong is raised as `IndexFailed`.
+    """
+
+    def __init__(self, path: Path | None, schema: str, number: int, *, busy_timeout: float = 30.0) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        with self._translated():
+            self._connection = _open(path, schema, number, busy_timeout)
+
+    def all(self, sql: str, given: Sequence[Any] = ()) -> list[Any]:
+        """The rows of a query."""
+        with self._translated(), self._lock:
+            return self._connection.execute(sql, given).fetchall()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction; other processes that write wait for it."""
+        with self._translated(), self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    def fold(self) -> None:
+        """Move the log into the file, and leave the log empty."""
+        self.all("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise IndexFailed(str(self._path or "memory"), str(error)) from error
+
+
+def opened_or_anew(path: Path, make: Callable[[Path], T]) -> T:
+    """What `make` opens at a path. A file that is damaged or of another format is removed, since it can be derived.
+
+    Raises:
+        IndexFailed: it cannot be made anew either, or is only held by a process that writes for too long.
+    """
+    try:
+        return make(path)
+    except IndexFailed as error:
+        if isinstance(error.__cause__, sqlite3.OperationalError):
+            raise
+        for name in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+            with suppress(OSError):
+                name.unlink()
+        return make(path)
+
+
+def _open(path: Path | None, schema: str, number: int, busy_timeout: float) -> sqlite3.Connection:
+    if path is not None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    connection = sqlite3.connect(
+        path or ":memory:", timeout=busy_timeout, check_same_thread=False, isolation_level=None
+    )
+    try:
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        connection.execute("BEGIN IMMEDIATE")
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if tables and found != number:
+            raise sqlite3.DatabaseError("has another format")
+        if not tables:
+            for statement in filter(str.strip, schema.split(";\n")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number:d}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
