@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from instar.adapters.capture.lookup import rank, search
+from instar.adapters.capture.lookup import lessons, rank
 from instar.core.live import project_scope
-from instar.core.records import MEMORY
 from instar.core.settings import Settings
 from instar.memstore import Principal, Store
 from instar.memstore.tokens import count_tokens
@@ -66,9 +65,9 @@ class Brief:
             MemstoreError: the store cannot be read.
         """
         if query != self._query:
-            lessons = self._lessons(settings, store, by, project, query)
+            taught = self._lessons(settings, store, by, project, query)
             skills = self._skills(settings, store, query)
-            self._found = _fitting(lessons, skills, budget)
+            self._found = _fitting(taught, skills, budget)
             self._query = query
             self.tokens = count_tokens("\n".join([*self._found[0], *self._found[1]])) if any(self._found) else 0
         return self._found
@@ -77,8 +76,7 @@ class Brief:
         if not self.lessons or not query:
             return []
         scope = project_scope(settings.scope, project)
-        found = search(store, by, scope=scope, query=query, kind=MEMORY, limit=self.lessons)
-        return [f"- {hit.line}" for hit in found.hits]
+        return [f"- {line}" for line in lessons(store, by, scope=scope, query=query, limit=self.lessons)]
 
     def _skills(self, settings: Settings, store: Store, query: str) -> list[str]:
         if not self.skills or not query or not (settings.home / "skills").is_dir():
@@ -93,9 +91,9 @@ class Brief:
         return [f"- {name}: {description[:300]}" for name, description in chosen]
 
 
-def _fitting(lessons: list[str], skills: list[str], budget: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _fitting(taught: list[str], skills: list[str], budget: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     kept: tuple[list[str], list[str]] = ([], [])
-    for place, lines in ((1, skills), (0, lessons)):
+    for place, lines in ((1, skills), (0, taught)):
         for line in lines:
             cost = count_tokens(line) + 1
             if cost <= budget:

@@ -1,4 +1,4 @@
-"""Search in pages: narrowed by metadata in the store, then ranked by the words of the query (BM25).
+"""Ranking by the words of a query (BM25), where there is no time to open the index of recall.
 
 S. Robertson and H. Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond, 2009.
 """
@@ -9,89 +9,39 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from instar.memstore import MemstoreError, Page, Principal, ScopeDenied, State, Store
+from instar.core.records import MEMORY
+from instar.memstore import Page, Principal, Store
 
 CANDIDATES = 2_000
-"""The newest pages that fit the filters are ranked; older ones are counted and named as left out."""
+"""So many of the newest memories are ranked."""
 _K1, _B = 1.2, 0.75
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
 _CJK = re.compile(r"[぀-ヿ㐀-鿿가-힯]+")
 _READ = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A page that was found, and how well it fits."""
+def lessons(store: Store, by: Principal, *, scope: str, query: str, limit: int) -> list[str]:
+    """The memories of a scope that share words with the query, a line each, best first.
 
-    page: Page
-    score: float
+    A prompt waits for this, so no index is opened; where there are more memories, the newest are ranked.
 
-    @property
-    def line(self) -> str:
-        """The page in one line, with what lets the reader doubt it: its support and its age."""
-        statement = self.page.content.get("statement")
-        text = statement if isinstance(statement, str) else self.page.forms.compressed
-        days = max((datetime.now(UTC) - self.page.created_at).days, 0)
-        rests = len(self.page.provenance.references)
-        return f"{' '.join(text.split())[:400]} (rests on {rests} records, {days} days old)"
+    Raises:
+        ScopeDenied: no grant covers the scope.
+        MemstoreError: the store cannot be read.
+    """
+    pages = list(store.find(by, scope=scope, kind=MEMORY, limit=CANDIDATES, newest_first=True))
+    order = rank(query, [page.full[:_READ] for page in pages])
+    return [_line(pages[at]) for at, _ in order[:limit]]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An answer. `status` is hit, no-match, denied or backend-error: an empty answer is never ambiguous."""
-
-    status: str
-    hits: tuple[Hit, ...] = ()
-    degraded: str = ""
-    """What the ranking did without."""
-    detail: str = ""
-
-
-def search(
-    store: Store,
-    by: Principal,
-    *,
-    scope: str,
-    query: str = "",
-    kind: str | None = None,
-    state: State | None = None,
-    tag: str | None = None,
-    session: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    limit: int = 10,
-) -> Found:
-    """Pages in and below a scope that fit; without a query the newest."""
-    try:
-        found = store.find(
-            by,
-            scope=scope,
-            kind=kind,
-            state=state,
-            tag=tag,
-            session=session,
-            since=since,
-            until=until,
-            limit=CANDIDATES if query else limit,
-            newest_first=True,
-        )
-        pages = list(found)
-    except ScopeDenied as error:
-        return Found("denied", detail=str(error))
-    except MemstoreError as error:
-        return Found("backend-error", detail=str(error))
-    if query:
-        order = rank(query, [page.full[:_READ] for page in pages])
-        hits = tuple(Hit(pages[at], round(score, 4)) for at, score in order[:limit])
-    else:
-        hits = tuple(Hit(page, 0.0) for page in pages)
-    degraded = "ranked by words only" if query else ""
-    if len(pages) == CANDIDATES:
-        degraded += f", among the newest {CANDIDATES} pages that fit the filters"
-    return Found("hit" if hits else "no-match", hits, degraded)
+def _line(page: Page) -> str:
+    """A memory in one line, with what lets the reader doubt it: its support and its age."""
+    statement = page.content.get("statement")
+    text = statement if isinstance(statement, str) else page.forms.compressed
+    days = max((datetime.now(UTC) - page.created_at).days, 0)
+    return f"{' '.join(text.split())[:400]} (rests on {len(page.provenance.references)} records, {days} days old)"
 
 
 def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:

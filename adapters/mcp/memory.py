@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from instar.adapters.capture.lookup import search
 from instar.adapters.mcp.principals import Client
 from instar.core.live import live_scope, run_id
 from instar.core.recall import recall_of
@@ -19,6 +19,7 @@ from instar.core.runtime import Runtime
 from instar.memstore import (
     Harness,
     InvalidRequest,
+    MemstoreError,
     Page,
     PageDraft,
     PageType,
@@ -136,23 +137,24 @@ class Memory:
         )
 
     def _newest(self, filters: Filters, limit: int) -> Recalled:
-        tags = filters.all_tags
+        by, tags = self._client.principal, filters.all_tags
         items: list[Shown] = []
-        for grant in self._client.principal.grants:
-            found = search(
-                self._rt.store,
-                self._client.principal,
-                scope=grant,
-                kind=filters.kind,
-                state=filters.state,
-                tag=tags[0] if tags else None,
-                session=filters.session,
-                since=filters.since,
-                limit=limit,
-            )
-            if found.status in (Status.DENIED, Status.BACKEND_ERROR):
-                return Recalled(status=found.status, reasons=[found.detail], items=[])
-            items += [_page_shown(hit.page) for hit in found.hits if set(tags) <= set(hit.page.tags)]
+        try:
+            for grant in by.grants:
+                found = self._rt.store.find(
+                    by,
+                    scope=grant,
+                    kind=filters.kind,
+                    state=filters.state,
+                    tag=tags[0] if tags else None,
+                    session=filters.session,
+                    since=filters.since,
+                    newest_first=True,
+                )
+                fitting = (page for page in found if set(tags) <= set(page.tags))
+                items += [_page_shown(page) for page in islice(fitting, limit)]
+        except MemstoreError as error:
+            return Recalled(status=Status.BACKEND_ERROR.value, reasons=[str(error)], items=[])
         items.sort(key=lambda item: item.created_at, reverse=True)
         return Recalled(status=(Status.HIT if items else Status.NO_MATCH).value, reasons=[], items=items[:limit])
 

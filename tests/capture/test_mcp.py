@@ -25,11 +25,15 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from instar.adapters.cli.main import run as run_cli
+from instar.adapters.mcp.memory import Memory
+from instar.adapters.mcp.principals import Client as McpClient
 from instar.adapters.mcp.principals import add_client
 from instar.adapters.mcp.server import InstarServer
 from instar.core.errors import SourceMissing
 from instar.core.runtime import Runtime
 from instar.core.settings import Settings
+from instar.memstore import Principal
+from instar.memstore.recall import Filters
 
 INSTAR = Path(sys.executable).with_name("instar")
 TOOLS = [
@@ -119,6 +123,18 @@ def test_what_is_recorded_is_found_again_and_sessions_go_back(rt: Runtime, mode:
             assert "no page" in await refused(client, "page", page="nothing")
 
     asyncio.run(work())
+
+
+def test_without_a_query_the_newest_pages_that_fit_every_filter_are_found(rt: Runtime) -> None:
+    memory = Memory(rt, McpClient(Principal("me", ("local/me",)), run_skills=False))
+    both = memory.record("note", "the old one", {}, session="s", tags=("tool:search", "urgent"))
+    for number in range(12):
+        memory.record("note", f"newer {number}", {}, session="s", tags=("urgent",))
+    found = memory.recall("", Filters(tool="search", tags=("urgent",)), session=None, limit=3)
+    assert (found.status, [item.page for item in found.items]) == ("hit", [both.page])
+    newest = memory.recall(" ", Filters(kind="note"), session="s", limit=2)
+    assert [item.text for item in newest.items] == ["newer 11", "newer 10"]
+    assert memory.recall("", Filters(kind="plan"), session=None, limit=3).status == "no-match"
 
 
 def test_clients_of_different_principals_never_see_each_others_pages(served: Served) -> None:
