@@ -33,6 +33,8 @@ class Query:
     until: datetime | None = None
     alive_at: datetime | None = None
     """Leave out what is expired at this time."""
+    expired_by: datetime | None = None
+    """Only what is expired at this time."""
     hidden: bool = False
     """Include hidden pages."""
     exact: bool = False

@@ -82,8 +82,8 @@ class Maintenance:
         self._by.require(scope)
         now = self._clock()
         with self._backend.read() as view:
-            pages = view.scan(Query(scope, self._by.grants, hidden=True))
-        due = [page.id for page in pages if page.expired(now) and page.pin is not Pin.HARD and not is_erased(page)]
+            pages = view.scan(Query(scope, self._by.grants, expired_by=now, hidden=True))
+        due = [page.id for page in pages if page.pin is not Pin.HARD and not is_erased(page)]
         return self.erase(due, reason=reason) if due else []
 
     def forget_versions(self, scope: str, retention: Retention) -> int:

@@ -234,6 +234,7 @@ def matches(page: Page, query: Query) -> bool:
         and (query.since is None or page.created_at >= query.since)
         and (query.until is None or page.created_at < query.until)
         and (query.alive_at is None or not page.expired(query.alive_at))
+        and (query.expired_by is None or page.expired(query.expired_by))
         and (query.hidden or not page.hidden)
     )
 

@@ -352,6 +352,8 @@ def _conditions(query: Query) -> list[ColumnElement[bool]]:
         found.append(_HEAD.created_at < to_micros(query.until))
     if query.alive_at is not None:
         found.append(or_(_HEAD.expires_at.is_(None), _HEAD.expires_at > to_micros(query.alive_at)))
+    if query.expired_by is not None:
+        found.append(_HEAD.expires_at <= to_micros(query.expired_by))
     if not query.hidden:
         found.append(_HEAD.hidden.is_(False))
     return found
