@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from instar.core import records
+from instar.core.alike import compare_new
 from instar.core.progress import report
 from instar.core.recall import recall_of
 from instar.core.runtime import Runtime
-from instar.memstore import Page, PageDraft, PageType, Provenance, Rejected
+from instar.memstore import Page, PageDraft, PageType, Pin, Provenance, Rejected
 from instar.memstore.compress import ExtractiveCompressor
-from instar.memstore.recall import EmbedderFailed, IndexFailed, IndexHeld, Link, Recall, Relation, link_draft
-from instar.memstore.recall.likeness import Found, candidates, compare
-from instar.memstore.recall.profile import PROFILE
+from instar.memstore.maintenance import is_erased
+from instar.memstore.recall import EmbedderFailed, IndexFailed, IndexHeld, Relation
+from instar.memstore.recall.documents import micros
+from instar.memstore.recall.likeness import Found
 
 SUMMARY = "summary"
-COMPARED = (records.MEMORY, PROFILE, "note")
-"""Kinds whose pages are compared with each other: statements, not records of what happened."""
 CONSOLIDATED = ("message", "tool-call")
 """Kinds of an agent's live session that become one summary in the end. Steps of imported sessions are evidence that
 skills are learned from; they only leave the index."""
-_CURSOR = "maintenance"
+BUSY = "another process maintains this home at this moment; nothing was done here"
 _FEWEST = 3
 _LISTED = 50
 _EXCERPT = 6_000
@@ -51,6 +51,7 @@ class MaintainReport(BaseModel):
     indexed: int = 0
     vectors: int = 0
     index_lag: int = 0
+    dry_run: bool = False
     trouble: list[str] = []
     """What could not be done, and why; the next run tries again."""
 
@@ -58,24 +59,69 @@ class MaintainReport(BaseModel):
 def maintain(rt: Runtime, *, now: datetime | None = None) -> MaintainReport:
     """Do all of it, in an order in which no step undoes another; a run that was cut short is simply repeated.
 
+    There is one at a time in a home; a second one changes nothing, and its report says so.
+
     Raises:
         MemstoreError: the store cannot be read or written.
     """
     now = now or datetime.now(UTC)
+    if rt.dry_run:
+        return _maintain(rt, now)
+    with _alone(rt) as first:
+        return _maintain(rt, now) if first else MaintainReport(trouble=[BUSY])
+
+
+def preview(rt: Runtime, *, now: datetime | None = None) -> MaintainReport:
+    """What maintenance would do by time: what is past its time, and sessions to be summarised. Nothing is changed.
+
+    What says the same or otherwise is only known when it is looked for, which brings the index up to date.
+
+    Raises:
+        MemstoreError: the store cannot be read.
+    """
+    now = now or datetime.now(UTC)
+    cut = now - timedelta(days=rt.settings.index_days)
+    scope = rt.settings.scope
+    pages = rt.store.find(rt.principal, scope=scope, expired=True, hidden=True)
+    expired = sum(page.expired(now) and page.pin is not Pin.HARD and not is_erased(page) for page in pages)
+    due = [list(found) for *_, found in _ended(rt, cut)]
+    return MaintainReport(
+        expired=expired, summaries=len(due), archived=sum(map(len, due)), details_before=cut, dry_run=True
+    )
+
+
+@contextmanager
+def _alone(rt: Runtime) -> Iterator[bool]:
+    """Whether nobody else maintains this home at this moment; the system gives the place back, whatever happens."""
+    with (rt.settings.home / "maintenance.lock").open("a") as place:
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _maintain(rt: Runtime, now: datetime) -> MaintainReport:
     scope = rt.settings.scope
     trouble: list[str] = []
     report("maintain", note="what is past its time")
     expired = rt.store.maintenance(rt.principal).erase_expired(scope)
+    cut = now - timedelta(days=rt.settings.index_days)
     with recall_of(rt) as recall:
-        _catch_up(recall, trouble)
+        with _noted(trouble):  # before anything old comes in, only to be taken out again
+            recall.upkeep.retire(micros(cut))
+        report("maintain", note="the index")
+        with _noted(trouble):
+            recall.catch_up()
         report("maintain", note="what says the same, or otherwise")
-        compared, found = _compare(rt, recall, trouble)
+        compared, found = 0, list[Found]()
+        with _noted(trouble):
+            compared, found = compare_new(rt, recall)
         report("maintain", note="old sessions")
-        cut = now - timedelta(days=rt.settings.index_days)
         summaries, archived = _consolidate(rt, cut)
-        with suppress(IndexHeld):  # its owner does it
-            recall.upkeep.retire(int(cut.timestamp() * 1_000_000))
-        _catch_up(recall, trouble)
+        with _noted(trouble):
+            recall.catch_up()
         state = recall.state()
     against = [one for one in found if one.link.relation is Relation.CONTRADICTS]
     report("maintain", done=1, total=1, note=f"{len(found)} links, {summaries} summaries")
@@ -95,74 +141,42 @@ def maintain(rt: Runtime, *, now: datetime | None = None) -> MaintainReport:
     )
 
 
-def _catch_up(recall: Recall, trouble: list[str]) -> None:
+@contextmanager
+def _noted(trouble: list[str]) -> Iterator[None]:
+    """Go on with the rest where the index, or who makes vectors, fails."""
     try:
-        recall.catch_up()
+        yield
     except (IndexHeld, IndexFailed, EmbedderFailed) as error:
         trouble.append(str(error))
 
 
-def _compare(rt: Runtime, recall: Recall, trouble: list[str]) -> tuple[int, list[Found]]:
-    """Compare what is new since the last run with what is like it; returns how many pages, and the new links."""
-    since = rt.store.cursor(_CURSOR)
-    compared, found = 0, list[Found]()
-    try:
-        for page in _changed(rt, since):
-            compared += 1
-            names = recall.upkeep.words.names(candidates(page, recall.upkeep.words))
-            others = [
-                other
-                for other in rt.store.get_many(rt.principal, list(names.values())).values()
-                if not other.hidden and not other.expired(datetime.now(UTC))
-            ]
-            for one in compare(page, others, recall.upkeep.serving):
-                if _link(rt, page.scope, one.link, one.why):
-                    found.append(one)
-    except (IndexFailed, EmbedderFailed) as error:
-        trouble.append(f"not all pages were compared: {error}")
-        return compared, found
-    return compared, found
-
-
-def _changed(rt: Runtime, since: int) -> Iterator[Page]:
-    """Statements that changed behind a place in the outbox; the place is remembered when all of a batch were used."""
-    while rows := rt.store.outbox(since=since, limit=500):
-        ours = list(dict.fromkeys(row.page_id for row in rows))
-        with rt.store.snapshot() as view:
-            pages = [page for page in view.heads(ours).values() if rt.principal.may(page.scope)]
-        yield from (page for page in pages if page.kind in COMPARED and not page.hidden)
-        since = rows[-1].seq
-        rt.store.advance(_CURSOR, since)
-
-
-def _link(rt: Runtime, scope: str, link: Link, why: str) -> bool:
-    """Write a link, once; False when it was there."""
-    draft = link_draft(link, why)
-    if rt.store.get(rt.principal, draft.id or "") is not None:
-        return False
-    with rt.store.writeback(rt.principal, scope=scope) as batch:
-        batch.append(draft)
-    return True
-
-
 def _consolidate(rt: Runtime, cut: datetime) -> tuple[int, int]:
     """Put one summary in the place of each live session that ended before a time; returns summaries and pages."""
-    sessions: dict[tuple[str, str], list[Page]] = {}
-    for kind in CONSOLIDATED:
-        for page in rt.store.find(rt.principal, scope=rt.settings.scope, kind=kind, until=cut):
-            if page.session:
-                sessions.setdefault((page.scope, page.session), []).append(page)
     summaries = archived = 0
-    for (scope, session), pages in sessions.items():
-        newest = rt.store.find(rt.principal, scope=scope, session=session, limit=1, newest_first=True)
-        if len(pages) < _FEWEST or any(page.created_at >= cut for page in newest):
-            continue
-        ordered = sorted(pages, key=lambda page: page.seq)
+    for scope, session, pages in _ended(rt, cut):
         with suppress(Rejected):  # somebody goes on with this session at this moment: another night
-            _summarise(rt, scope, session, ordered)
+            _summarise(rt, scope, session, pages)
             summaries += 1
-            archived += len(ordered)
+            archived += len(pages)
     return summaries, archived
+
+
+def _ended(rt: Runtime, cut: datetime) -> Iterator[tuple[str, str, list[Page]]]:
+    """Live sessions that ended before a time, with their pages in order."""
+    sessions = dict.fromkeys(
+        (page.scope, page.session)
+        for kind in CONSOLIDATED
+        for page in rt.store.find(rt.principal, scope=rt.settings.scope, kind=kind, until=cut)
+        if page.session
+    )
+    for scope, session in sessions:
+        newest = rt.store.find(rt.principal, scope=scope, session=session, limit=1, newest_first=True)
+        if any(page.created_at >= cut for page in newest):
+            continue
+        found = rt.store.find(rt.principal, scope=scope, session=session, exact=True)
+        pages = [page for page in found if page.kind in CONSOLIDATED]
+        if len(pages) >= _FEWEST:
+            yield scope, session, pages
 
 
 def _summarise(rt: Runtime, scope: str, session: str, pages: list[Page]) -> None:

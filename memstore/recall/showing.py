@@ -162,10 +162,11 @@ class _Matrix:
 
 def same_figures(page: Page, other: Page) -> bool:
     """Static vectors hardly see a number, and two pages that differ in one do not say the same."""
-    return _figures(page) == _figures(other)
+    return figures_of(page) == figures_of(other)
 
 
-def _figures(page: Page) -> frozenset[str]:
+def figures_of(page: Page) -> frozenset[str]:
+    """The numbers that a page names, and what else has a digit in it."""
     return frozenset(term for term in query_terms(page.full[:_FIGURES_IN]) if any(map(str.isdigit, term)))
 
 

@@ -1,14 +1,15 @@
 """Maintenance forgets on purpose, and loses nothing that was not meant to go."""
 
-import time
+import fcntl
 from datetime import UTC, datetime, timedelta
 
+from instar.core.alike import compare_new
 from instar.core.learn import window
-from instar.core.maintain import maintain
+from instar.core.maintain import BUSY, maintain, preview
 from instar.core.recall import explain, recall_of, search
 from instar.core.runtime import Runtime, runtime
 from instar.core.settings import Settings
-from instar.memstore import PageDraft, PageType
+from instar.memstore import PageDraft, PageType, open_store
 from instar.memstore.recall import Filters, Status
 
 NOW = datetime.now(UTC)
@@ -26,13 +27,47 @@ def write(rt: Runtime, *drafts: PageDraft) -> None:
 
 
 def test_what_is_past_its_time_is_erased(empty: Runtime) -> None:
-    soon = datetime.now(UTC) + timedelta(seconds=0.5)
-    write(empty, note("the door code is 1234", id="a", expires_at=soon))
-    time.sleep(0.6)
-    assert maintain(empty).expired == 1
+    write(empty, note("the door code is 1234", id="a", expires_at=NOW + timedelta(hours=1)))
+    with open_store(empty.settings.database, clock=lambda: NOW + timedelta(hours=2)) as later:
+        assert maintain(Runtime(empty.settings, later)).expired == 1
     page = empty.store.get(empty.principal, "a")
     assert page is not None
     assert "1234" not in page.full
+
+
+def test_a_preview_says_what_is_due_and_changes_nothing(empty: Runtime) -> None:
+    old = NOW - timedelta(days=60)
+    write(
+        empty,
+        note("the door code is 1234", id="a", expires_at=NOW + timedelta(hours=1)),
+        *(note(f"turn {n}", id=f"t{n}", kind="message", session="s", created_at=old) for n in range(4)),
+    )
+    before = empty.store.outbox(since=0, limit=100)
+    told = preview(empty, now=NOW + timedelta(hours=2))
+    assert (told.dry_run, told.expired, told.summaries, told.archived) == (True, 1, 1, 4)
+    assert empty.store.outbox(since=0, limit=100) == before
+    assert not (empty.settings.home / "index").exists()
+
+
+def test_a_second_maintenance_at_the_same_time_does_nothing_and_says_so(empty: Runtime) -> None:
+    write(empty, *(note("Tea is served at five.", id=name) for name in "ab"))
+    with (empty.settings.home / "maintenance.lock").open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        refused = maintain(empty)
+    assert (refused.compared, refused.trouble) == (0, [BUSY])
+    assert maintain(empty).same == 1
+
+
+def test_what_was_cut_off_is_done_again_and_links_nothing_twice(empty: Runtime) -> None:
+    write(empty, *(note(f"Tea is served at {n // 2}.", id=f"n{n}") for n in range(8)))
+    with recall_of(empty) as recall:
+        recall.catch_up()
+        first = compare_new(empty, recall)
+        with empty.store.writeback(empty.principal, scope="local/desk") as batch:
+            batch.append(note("Tea is served at 0.", id="late"))
+        recall.catch_up()
+        again = compare_new(empty, recall)
+    assert (len(first[1]), [one.link.source for one in again[1]]) == (4, ["late"])
 
 
 def test_statements_are_linked_once_and_stay_as_they_are(empty: Runtime) -> None:

@@ -13,7 +13,7 @@ from instar.memstore.recall import Link, Recall, Relation, open_recall
 from instar.memstore.recall.context import without_recalled
 from instar.memstore.recall.importance import WRONG, importance_of
 from instar.memstore.recall.layers import Prefetch, Step, next_steps, prime
-from instar.memstore.recall.likeness import compare
+from instar.memstore.recall.likeness import compare, rows_of, statement_of
 from instar.memstore.recall.profile import Profile
 from instar.memstore.recall.testing import found, say
 
@@ -64,7 +64,9 @@ class TestLikeness:
         write(store, say(**({"id": "old", "kind": "note"} | old)))  # type: ignore[operator]
         write(store, say(**({"id": "new", "kind": "note"} | new)))  # type: ignore[operator]
         recall.catch_up()
-        return [one.link for one in compare(page(store, "new"), [page(store, "old")], recall.upkeep.serving)]
+        said = [statement_of(page(store, name)) for name in ("old", "new")]
+        rows = rows_of(lambda ids: [], said, "local", recall.upkeep.serving)
+        return [one.link for one in compare(said, [said[1].seq], rows)]
 
     def test_nearly_the_same_words_are_the_same(self, store: Store, recall: Recall) -> None:
         links = self.pair(
