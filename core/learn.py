@@ -100,7 +100,12 @@ def _keep(rt: Runtime, page: Page, memories: list[Memory], before: Page | None, 
             for memory in memories:
                 batch.append(
                     records.document_draft(
-                        memory, records.MEMORY, text=memory.statement, parent=page.id, session=page.id
+                        memory,
+                        records.MEMORY,
+                        text=memory.statement,
+                        parent=page.id,
+                        session=page.id,
+                        created_at=page.created_at,
                     )
                 )
             if before is None:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from pydantic import JsonValue, TypeAdapter
@@ -84,6 +84,7 @@ def session_draft(session: Session, scope: str, *, toolset: str, digest: str) ->
         state=_OUTCOME_STATE[session.outcome.status],
         provenance=Provenance(source=f"{session.format}:{session.key}", references=()),
         session=session.page_id,
+        created_at=happened(session.started_at),
     )
 
 
@@ -100,7 +101,19 @@ def step_draft(session: Session, step: Step) -> PageDraft:
         tags=(f"tool:{step.tool}",) if isinstance(step, ToolCall | ToolResult) else (),
         parent=session.page_id,
         session=session.page_id,
+        created_at=happened(step.at),
     )
+
+
+def happened(at: datetime | None) -> datetime | None:
+    """When something happened, by what a log says; None, the time of storing, for what no clock has shown yet."""
+    if at is None:
+        return None
+    try:
+        time = at.astimezone(UTC)
+    except OverflowError:
+        return None
+    return None if time > datetime.now(UTC) else time
 
 
 def toolset_id(tools: Sequence[ToolSchema], scope: str) -> str:
@@ -123,7 +136,13 @@ def toolset_draft(tools: Sequence[ToolSchema], scope: str, source: str) -> PageD
 
 
 def document_draft(
-    document: Document, kind: str, *, text: str = "", parent: str | None = None, session: str | None = None
+    document: Document,
+    kind: str,
+    *,
+    text: str = "",
+    parent: str | None = None,
+    session: str | None = None,
+    created_at: datetime | None = None,
 ) -> PageDraft:
     """The page of a document; it refers to everything the document cites."""
     content = _OBJECT.validate_python(document.model_dump(mode="json"))
@@ -138,6 +157,7 @@ def document_draft(
         provenance=Provenance(source=f"engine:{kind}", references=tuple(dict.fromkeys(cited))),
         parent=parent,
         session=session,
+        created_at=created_at,
     )
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
@@ -194,8 +194,14 @@ def _size(text: str) -> int:
 
 def _check_times(*times: datetime | None) -> None:
     for time in times:
-        if time is not None and (not isinstance(time, datetime) or time.utcoffset() is None):
+        if time is None:
+            continue
+        if not isinstance(time, datetime) or time.utcoffset() is None:
             raise _Unfit(ReasonCode.SCHEMA, "a time needs a time zone")
+        try:
+            time.astimezone(UTC)
+        except OverflowError:  # at the edge of the calendar a zone leads out of it: it could not be read back
+            raise _Unfit(ReasonCode.SCHEMA, "a time lies outside of the years 1 to 9999 in UTC") from None
 
 
 def _check_importance(importance: float) -> None:

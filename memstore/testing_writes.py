@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
 
 import pytest
@@ -331,6 +331,8 @@ class WritingContract:
             {"tags": "ab"},
             {"tags": ("a\x00b",)},
             {"created_at": datetime(2026, 1, 1)},
+            {"created_at": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))},
+            {"expires_at": datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-2)))},
             {"parent": "p p"},
             {"session": "é"},
         ],

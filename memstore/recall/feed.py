@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from instar.memstore.backend import OutboxRow
+from instar.memstore.backend import OutboxRow, Query
 from instar.memstore.maintenance import is_erased
 from instar.memstore.pages import Page
-from instar.memstore.recall.documents import Doc, doc_of, mark, micros, root_of
+from instar.memstore.recall.documents import Doc, doc_of, micros, root_of
 from instar.memstore.recall.embedders import Embedder
 from instar.memstore.recall.errors import EmbedderFailed
-from instar.memstore.recall.index import Matrix, TextCache, VectorKeeper, Vectors, Wanted, WordIndex
+from instar.memstore.recall.index import Matrix, TextCache, VectorKeeper, Vectors, WordIndex
 from instar.memstore.store import Store
 
 BATCH = 1_000
 DETAILS = frozenset({"step", "message", "tool-call"})
 """Kinds of the single steps of a session, which leave the index after some time."""
 DETAILS_BEFORE = "details-before"
+_DETAILS_LEFT = "details-left"
 _FIRST = "first-change"
 
 
@@ -99,18 +100,32 @@ class Feed:
         return True
 
     def drop_details(self, sides: Sequence[Side], before: int) -> int:
-        """Take details from before this time, in microseconds, out of the index; returns how many."""
-        dropped = 0
-        for root in self._words.roots():
-            wanted = Wanted(root, until=before)
-            for kind in sorted(DETAILS):
-                narrowed = replace(wanted, marks=(mark("kind", kind),))
-                while len(seqs := self._words.holding(narrowed, [], BATCH)):
-                    gone = seqs.tolist()
-                    for side in sides:
-                        side.vectors.take(root, gone)
-                    self._words.withdraw(gone)
-                    dropped += len(gone)
+        """Take details stored before this time, in microseconds, out of the index; returns how many."""
+        return sum(
+            self._drop_details(sides, root, kind, before) for root in self._words.roots() for kind in sorted(DETAILS)
+        )
+
+    def _drop_details(self, sides: Sequence[Side], root: str, kind: str, before: int) -> int:
+        """Goes on behind the details that are known to have left."""
+        cursor = f"{_DETAILS_LEFT}:{root}:{kind}"
+        after = left = int(self._words.settings().get(cursor, "0"))
+        dropped, staying = 0, False
+        while True:
+            with self._store.snapshot() as view:
+                pages = view.scan(Query(root, (root,), kind=kind, after=after, limit=BATCH))
+            gone = [page.seq for page in pages if retired(page, before)]
+            if gone:
+                for side in sides:
+                    side.vectors.take(root, gone)
+                self._words.withdraw(gone)
+                dropped += len(gone)
+            for page in pages:  # a page that was changed later stays longer than those behind it
+                staying = staying or not retired(page, before)
+                left = left if staying else page.seq
+            if not gone:
+                break
+            after = pages[-1].seq
+        self._words.remember(cursor, str(left))
         return dropped
 
     def _read(self, since: int) -> _Batch | None:
@@ -154,8 +169,11 @@ def _apply(side: Side, batch: _Batch) -> None:
 
 
 def retired(page: Page, cut: int) -> bool:
-    """Whether a page is a detail from before this time, in microseconds."""
-    return page.kind in DETAILS and micros(page.created_at) < cut
+    """Whether a page is a detail that was stored before this time, in microseconds.
+
+    What was read today is found today, however long ago it happened.
+    """
+    return page.kind in DETAILS and micros(page.updated_at) < cut
 
 
 def _mark(row: OutboxRow) -> str:

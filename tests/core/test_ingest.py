@@ -6,16 +6,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from instar.core import ingest as ingesting
-from instar.core.ingest import ingest
+from instar.core.ingest import ingest, ingest_sessions
 from instar.core.learn import window
 from instar.core.progress import Progress, listening
 from instar.core.runtime import Runtime, runtime
 from instar.core.settings import Settings
+from instar.engine.session import Message, Session, Speaker
 
 Write = Callable[..., Path]
 
@@ -116,7 +118,7 @@ def test_an_interruption_keeps_whole_sessions_and_a_rerun_completes(
 WORKER = """
 import sys
 from pathlib import Path
-from instar.core.ingest import ingest
+from instar.core.ingest import ingest, ingest_sessions
 from instar.core.runtime import runtime
 from instar.core.settings import Settings
 from instar.core.progress import listening
@@ -163,3 +165,20 @@ def test_an_unknown_format_is_named_and_never_guessed_at(empty: Runtime, tmp_pat
     report = ingest(empty, [odd])
     assert (report.sessions, report.skipped) == (0, 1)
     assert "openai-chat" in report.skips[0].reason
+
+
+def test_pages_bear_the_time_of_what_happened_and_none_that_no_clock_has_shown(empty: Runtime) -> None:
+    said = datetime(2025, 3, 1, 12, tzinfo=UTC)
+    edge = datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))
+    times = [said, edge, datetime(9999, 1, 1, tzinfo=UTC), None]
+    steps = [Message(number, Speaker.USER, f"words {number}", at) for number, at in enumerate(times)]
+    before = datetime.now(UTC)
+    ingest_sessions(empty, [Session("a", "openai-chat", "desk", "a", steps, started_at=said)])
+    (session,) = empty.store.find(empty.principal, scope="local", kind="session")
+    first, *others = empty.store.find(empty.principal, scope="local", kind="step")
+    assert session.created_at == first.created_at == said
+    assert all(page.created_at >= before for page in others)
+    assert [page.id for page in empty.store.find(empty.principal, scope="local", until=before)] == [
+        session.id,
+        first.id,
+    ]

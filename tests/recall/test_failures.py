@@ -242,17 +242,30 @@ def test_what_is_erased_leaves_no_byte_in_the_index_of_words(store: Store, addre
         assert not any(b"zebulonquist" in file.read_bytes() for file in folder.glob("words.db*"))
 
 
-def test_details_leave_the_index_and_stay_in_the_store(store: Store, address: str, folder: Path) -> None:
-    write(store, say("the red lamp", id="old"), say("the red lamp was bought", id="kept", kind="memory"))
-    write(store, say("the red lamp glows", id="new", created_at=NOON + timedelta(days=40)))
-    with opened(store, address, folder) as recall:
-        recall.reindex()
-        cut = int((NOON + timedelta(days=10)).timestamp() * 1_000_000)
-        recall.upkeep.retire(cut)
-        assert set(found(recall.search(ALICE, "red lamp", scope="local"))) == {"kept", "new"}
-        recall.reindex()
-        assert set(found(recall.search(ALICE, "red lamp", scope="local"))) == {"kept", "new"}
-    assert store.get(ALICE, "old") is not None
+def test_details_leave_the_index_some_time_after_they_were_stored_and_stay_in_the_store(
+    address: str, folder: Path
+) -> None:
+    clock = FakeClock()
+    with open_store(address, clock=clock) as store, opened(store, address, folder) as recall:
+
+        def left_after(days: int) -> set[str]:
+            recall.upkeep.retire(int((NOON + timedelta(days=days)).timestamp() * 1_000_000))
+            kept = set(found(recall.search(ALICE, "red lamp", scope="local")))
+            recall.reindex()
+            assert set(found(recall.search(ALICE, "red lamp", scope="local"))) == kept
+            return kept
+
+        write(store, say("the red lamp", id="old"), say("the red lamp was bought", id="kept", kind="memory"))
+        write(store, say("one red lamp", id="changed"))
+        clock.now += timedelta(days=40)
+        # Read today, of long ago: it is found for as long as what happened today.
+        write(store, say("the red lamp glows", id="new", created_at=NOON - timedelta(days=300)))
+        with store.writeback(ALICE, scope="local") as batch:
+            batch.replace("changed", {"speaker": "user"}, expect=1, text="one red lamp more")
+        recall.catch_up()
+        assert left_after(10) == {"kept", "changed", "new"}
+        assert left_after(50) == {"kept"}
+        assert store.get(ALICE, "old") is not None
 
 
 def test_an_index_that_files_pages_under_the_wrong_scope_leaks_none(store: Store, address: str, folder: Path) -> None:
