@@ -51,6 +51,8 @@ COMPARED = (
     records.PRD,
     records.DRAFT,
     records.REVIEW,
+    "link",
+    "summary",
 )
 VOLATILE = frozenset(
     {"gates", "at", "opened_at", "closed_at", "run", "attempts", "asked", "since", "through", "location"}
@@ -186,9 +188,9 @@ def _pages(rt: Runtime, kind: str) -> dict[str, str]:
 def _night_results(rt: Runtime) -> dict[str, str]:
     """What each successful night did, in their order; a night that was given up in between is one more attempt."""
     finished = [night for night in nights(rt) if night.finished]
-    told = [
-        night.model_dump(mode="json", exclude={"id", "number", "ingest", "drafts", "reason"}) for night in finished
-    ]
+    # What a reading or a maintenance counts depends on where the one before it was cut off; what it left does not.
+    left_out = {"id", "number", "ingest", "maintenance", "drafts", "reason"}
+    told = [night.model_dump(mode="json", exclude=left_out) for night in finished]
     drafts = [
         [(draft.skill, draft.version, draft.draft, draft.verdict) for draft in night.drafts] for night in finished
     ]

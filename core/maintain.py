@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import JsonValue
 
 from instar.core.alike import compare_new
+from instar.core.maintained import MaintainReport
 from instar.core.progress import report
 from instar.core.recall import recall_of
 from instar.core.runtime import Runtime
 from instar.memstore import Page, PageDraft, PageType, Pin, Provenance, Rejected
+from instar.memstore.backend import Query
 from instar.memstore.compress import ExtractiveCompressor
 from instar.memstore.maintenance import is_erased
 from instar.memstore.recall import EmbedderFailed, IndexFailed, IndexHeld, Relation
@@ -28,32 +30,6 @@ BUSY = "another process maintains this home at this moment; nothing was done her
 _FEWEST = 3
 _LISTED = 50
 _EXCERPT = 6_000
-
-
-class MaintainReport(BaseModel):
-    """What a run of maintenance did."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    expired: int = 0
-    """Pages past their time, whose content was erased."""
-    compared: int = 0
-    same: int = 0
-    """Links between pages that say the same."""
-    contradictions: list[str] = []
-    """The first of the new contradictions, as `newer: older`."""
-    contradictions_found: int = 0
-    summaries: int = 0
-    archived: int = 0
-    """Pages that a summary stands for now; they stay readable by id."""
-    details_before: datetime | None = None
-    """The single steps from before this time are not in the index."""
-    indexed: int = 0
-    vectors: int = 0
-    index_lag: int = 0
-    dry_run: bool = False
-    trouble: list[str] = []
-    """What could not be done, and why; the next run tries again."""
 
 
 def maintain(rt: Runtime, *, now: datetime | None = None) -> MaintainReport:
@@ -81,9 +57,9 @@ def preview(rt: Runtime, *, now: datetime | None = None) -> MaintainReport:
     """
     now = now or datetime.now(UTC)
     cut = now - timedelta(days=rt.settings.index_days)
-    scope = rt.settings.scope
-    pages = rt.store.find(rt.principal, scope=scope, expired=True, hidden=True)
-    expired = sum(page.expired(now) and page.pin is not Pin.HARD and not is_erased(page) for page in pages)
+    with rt.store.snapshot() as view:
+        pages = view.scan(Query(rt.settings.scope, rt.principal.grants, expired_by=now, hidden=True))
+    expired = sum(page.pin is not Pin.HARD and not is_erased(page) for page in pages)
     due = [list(found) for *_, found in _ended(rt, cut)]
     return MaintainReport(
         expired=expired, summaries=len(due), archived=sum(map(len, due)), details_before=cut, dry_run=True

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from instar.core.build import Built
 from instar.core.errors import NightFailed, NightRunning
 from instar.core.ingest import IngestReport
+from instar.core.maintained import MaintainReport
 from instar.core.runtime import Runtime
 from instar.memstore import Change, Page, PageDraft, PageType, Provenance, Rejected, State
 
@@ -98,6 +99,8 @@ class Night(BaseModel):
     not_built: dict[str, str] = {}
     asked: dict[str, str] = {}
     """The page of the run that asks about each review, where a server shows one."""
+    maintenance: MaintainReport | None = None
+    """What was forgotten and put in order; a failure of that is in here, and does not fail the night."""
 
     @property
     def finished(self) -> bool:

@@ -1,4 +1,5 @@
-"""The night: everything that is new becomes evidence, is reflected on, and ends as tested drafts that wait."""
+"""The night: everything that is new becomes evidence, is reflected on, and ends as tested drafts that wait. Then what
+is past its time is forgotten, and what is kept is put in order."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from prefect.settings import get_current_settings
 from prefect.states import Cancelled
 
 from instar.core.errors import InstarError, NightFailed, NightRunning
+from instar.core.maintained import MaintainReport
 from instar.core.night import Night, NightState, Outcome
 from instar.core.progress import report
 from instar.core.settings import Settings, load_settings
@@ -24,7 +26,7 @@ from instar.flows.notify import Notice, notify
 from instar.memstore import MemstoreError
 from instar.sandbox.errors import SandboxError
 from instar.skills.errors import SkillsError
-from instar.tasks.night import begin, check_parts, close, look, patient, read_sources
+from instar.tasks.night import begin, check_parts, close, look, maintain, patient, read_sources
 from instar.tasks.verbs import Options, distill, reflect
 
 FAILURES = (InstarError, MemstoreError, EngineError, SandboxError, SkillsError, OSError)
@@ -59,7 +61,7 @@ async def nightly(at: datetime | None = None, options: Options | None = None) ->
             await _tell(settings, "a night was given up", str(error), str(flow_run.id or ""))
             raise
         try:
-            result = await _spend(night, settings, flags)
+            result = await _maintained(await _spend(night, settings, flags), at or datetime.now(UTC), flags)
         except (NightRunning, ConnectionError):  # taken over by another run, or cut off from the server: it goes on
             raise
         except FAILURES as error:
@@ -100,6 +102,15 @@ async def _spend(night: Night, settings: Settings, options: Options) -> Night:
             "asked": drafted.asked,
         }
     )
+
+
+async def _maintained(night: Night, at: datetime, options: Options) -> Night:
+    """Forget and put in order. No draft depends on it, so that its failure does not fail the night."""
+    report("night", note="forgetting what is past its time")
+    state = maintain(at, options, return_state=True)
+    found = await state.aresult(raise_on_failure=False)
+    done = found if isinstance(found, MaintainReport) else MaintainReport(failed=one_line(found))
+    return night.model_copy(update={"maintenance": done})
 
 
 async def _tell(settings: Settings, what: str, reason: str, run: str) -> None:

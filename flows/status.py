@@ -131,6 +131,8 @@ def _nights(night: Night | None) -> Iterator[str]:
         yield f"Night {night.number} failed: {night.reason}"
     elif night is not None and night.state is NightState.OPEN and night.attempts > 1:
         yield f"Night {night.number} was cut off {night.attempts - 1} times and is not finished"
+    if night is not None and night.maintenance is not None and night.maintenance.failed:
+        yield f"Maintenance of night {night.number} was not done: {night.maintenance.failed}"
 
 
 def _last_session(rt: Runtime) -> datetime | None:

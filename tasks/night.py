@@ -19,6 +19,7 @@ from instar.core.drain import drain
 from instar.core.errors import NotFound, PartMissing
 from instar.core.events_reflection import Answered
 from instar.core.ingest import IngestReport
+from instar.core.maintained import MaintainReport
 from instar.core.night import Night
 from instar.core.opening import open_retirement
 from instar.core.sources import ingest_sources
@@ -87,6 +88,16 @@ def ask_retirement(proposal_id: str, skill: str, options: Options) -> str:
         except (NotFound, NotPublished):
             return ""
         return "" if decided else review
+
+
+@task(task_run_name="maintain", persist_result=False)
+def maintain(at: datetime, options: Options) -> MaintainReport:
+    """Forget what is past its time, and put in order what is kept."""
+    # Imported late: the index is heavy, and a worker imports every flow before it can start any.
+    from instar.core.maintain import maintain as maintained  # noqa: PLC0415
+
+    with opened(options) as rt:
+        return maintained(rt, now=at)
 
 
 @task(task_run_name="close", persist_result=False)

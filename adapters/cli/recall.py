@@ -1,4 +1,4 @@
-"""`instar recall`, `instar reindex`, `instar pages explain`: find pages again, and see why."""
+"""`instar recall`, `reindex`, `maintain`, `pages explain`, `profile`: find pages, see why, forget on purpose."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from instar.adapters.cli import render
 from instar.adapters.cli.options import AsJson, opened
 from instar.adapters.cli.output import console, emit_json, progress_shown, safe, table
 from instar.core.errors import NotFound, SourceMissing
@@ -32,6 +33,7 @@ def register(app: typer.Typer, pages: typer.Typer) -> None:
     """Add the commands."""
     app.command()(recall)
     app.command()(reindex)
+    app.command()(maintain)
     pages.command("explain")(explain)
     app.add_typer(profile_app, name="profile")
 
@@ -89,6 +91,31 @@ def reindex(context: typer.Context, as_json: AsJson = False) -> int:
         for reason in state.reasons:
             console().print(safe(reason), markup=False, soft_wrap=True)
     return 3 if state.reasons else 0
+
+
+def maintain(
+    context: typer.Context,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what is due by its time; change nothing.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Forget what is past its time, and put in order what is kept; every night does it too.
+
+    Erases pages past their time, links what says the same or the contrary, puts a summary in the place of old live
+    sessions (whose pages stay readable by id), and brings the index of `recall` up to date.
+
+    Exit code 3 means that a part could not be done; the next run tries it again.
+    """
+    # Imported late: the index takes most of a second.
+    from instar.core.maintain import maintain as maintained  # noqa: PLC0415
+    from instar.core.maintain import preview  # noqa: PLC0415
+
+    with opened(context) as rt, progress_shown(quiet=as_json):
+        done = preview(rt) if dry_run else maintained(rt)
+    if as_json:
+        emit_json(done)
+    else:
+        render.maintenance(console(), done)
+    return 3 if done.trouble else 0
 
 
 def explain(

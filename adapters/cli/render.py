@@ -16,6 +16,7 @@ from instar.adapters.cli.output import program, safe, table
 from instar.core.build import Built
 from instar.core.ingest import IngestReport
 from instar.core.lineage import CODE, Lineage
+from instar.core.maintained import MaintainReport
 from instar.core.night import Night, NightState
 from instar.core.reviews import Review
 from instar.engine.documents import Draft, Prd, Proposal, Reflection
@@ -82,7 +83,30 @@ def night(out: Console, spent: Night, place: Place, *, sources: bool) -> None:
         line(out, f"  {each.skill} {each.version}: gates {each.verdict}; {waits}")
     for skill, reason in spent.not_built.items():
         line(out, f"  Could not be evaluated: {skill}: {reason}", style="yellow")
+    if spent.maintenance is not None:
+        maintenance(out, spent.maintenance)
     line(out, f"Run: {place.run}")
+
+
+def maintenance(out: Console, done: MaintainReport) -> None:
+    """What was forgotten and put in order, or would be."""
+    line(out, "Maintenance, without changing anything" if done.dry_run else "Maintenance", style="bold")
+    if done.failed:
+        line(out, f"  Not done: {done.failed}", style="yellow")
+        return
+    old = f"{done.summaries} old sessions ({done.archived} pages) to one page each"
+    line(out, f"  {done.expired} pages past their time, {old}")
+    if not done.dry_run:
+        line(
+            out,
+            f"  {done.compared} statements compared: {done.same} say what another says, {done.contradictions_found} "
+            f"contradict an older one; {done.indexed} pages and {done.vectors} vectors in the index",
+        )
+    for found in done.contradictions:
+        newer, _, older = found.partition(": ")
+        line(out, f"  {newer} contradicts {older}")
+    for reason in done.trouble:
+        line(out, f"  Not complete: {reason}", style="yellow")
 
 
 def funnel(out: Console, report: IngestReport) -> None:

@@ -71,6 +71,10 @@ def test_a_night_reads_what_is_new_and_leaves_reviews_and_a_report(home: Home, r
     report = home.rest.get("/artifacts/night/latest")
     assert isinstance(report, dict)
     assert f"[decide]({night.asked[draft.review]})" in str(report["data"])
+    assert night.maintenance is not None
+    assert (night.maintenance.trouble, night.maintenance.index_lag) == ([], 0)
+    assert night.maintenance.compared > 0
+    assert "## Maintenance" in str(report["data"])
     assert overview(rt).pending_reviews == [draft.review]
 
 
@@ -93,6 +97,26 @@ def test_a_night_in_which_nothing_changed_says_so(home: Home) -> None:
     report = home.rest.get("/artifacts/night/latest")
     assert isinstance(report, dict)
     assert "Quiet" in str(report["data"])
+
+
+def test_maintenance_that_fails_is_named_in_the_report_and_fails_no_night(home: Home) -> None:
+    index = home.path / "index"
+    index.rename(home.path / "aside")
+    index.write_text("in the way of the folder")
+    try:
+        run = home.ask("nightly")
+        until(lambda: state(home, run) in ENDED, "the night ends")
+    finally:
+        index.unlink()
+        (home.path / "aside").rename(index)
+    night = home.last_night()
+    assert night is not None
+    assert (state(home, run), night.state) == ("COMPLETED", NightState.QUIET)
+    assert night.maintenance is not None
+    assert "index" in night.maintenance.failed
+    report = home.rest.get("/artifacts/night/latest")
+    assert isinstance(report, dict)
+    assert "**Not done:**" in str(report["data"])
 
 
 def test_an_event_that_is_told_starts_a_reflection_on_just_its_evidence(home: Home, rt: Runtime) -> None:
