@@ -27,14 +27,15 @@ def status(context: typer.Context, as_json: AsJson = False) -> int:
     """
     with opened(context) as rt:
         seen = overview(rt)
+        wished = rt.settings.nightly
     if as_json:
         emit_json(seen)
     else:
-        _show(console(), seen)
+        _show(console(), seen, wished)
     return MISSING if not seen.runs else ALARM if seen.alarms else 0
 
 
-def _show(out: Console, seen: Overview) -> None:
+def _show(out: Console, seen: Overview, wished: str) -> None:
     where = seen.server or "`instar up` starts it"
     serves = f" ({', '.join(seen.serves)})" if seen.serves else ""
     night = seen.last_night
@@ -47,7 +48,7 @@ def _show(out: Console, seen: Overview) -> None:
             if night is None
             else f"number {night.number}: {night.state}, {night.sessions} sessions, began {_local(night.opened_at)}",
         ),
-        ("next night", _local(seen.next_night) or "not scheduled"),
+        ("next night", _local(seen.next_night) or f"not scheduled; {_remedy(wished)}"),
         ("reviews that wait", ", ".join(seen.pending_reviews) or "none"),
         ("failures that wait", str(seen.waiting_events)),
         ("last session", _local(seen.last_session) or "none yet"),
@@ -57,6 +58,10 @@ def _show(out: Console, seen: Overview) -> None:
         out.print(Text(f"{name + ':':<20}{safe(value)}"), soft_wrap=True)
     for alarm in seen.alarms:
         out.print(Text(f"ALARM  {safe(alarm)}", style="bold red"), soft_wrap=True)
+
+
+def _remedy(nightly: str) -> str:
+    return f"`instar up` schedules it ({nightly})" if nightly else "set `nightly` in instar.toml"
 
 
 def _local(stamp: str) -> str:
