@@ -1,4 +1,4 @@
-"""What Claude Code calls at every hook. Runs alone, with the standard library: `python -I -S hook.py`.
+"""What Claude Code calls at every hook. Runs alone, with the standard library: `python -I -S hook.py [HOME]`.
 
 It reads the hook's JSON from standard input, leaves an event in the spool, and at the start of a session and after a
 compaction prints what is to be remembered. It never fails loudly: whatever happens, the agent goes on (exit code 0),
@@ -24,7 +24,8 @@ DONE_SHOWN = 40
 
 def main() -> int:
     """Handle one hook; always 0."""
-    home = os.environ.get("INSTAR_HOME") or os.path.expanduser("~/.instar")  # noqa: PTH111  (pathlib is slow to import)
+    named = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("INSTAR_HOME")
+    home = named or os.path.expanduser("~/.instar")  # noqa: PTH111  (pathlib is slow to import)
     folder = f"{home}/spool"
     spool = _module("core/spool.py")
     try:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from instar.adapters.cli.options import AsJson
+from instar.adapters.cli.options import AsJson, flags_of, settings_of
 from instar.adapters.cli.output import console, emit_json, safe
 from instar.adapters.install.edits import apply
-from instar.adapters.install.hosts import HOSTS
+from instar.adapters.install.hosts import HOSTS, Served
+from instar.core.settings import DEFAULT_HOME
 
 HostName = StrEnum("HostName", {name.replace("-", "_"): name for name in HOSTS})  # type: ignore[misc]
 Which = Annotated[HostName, typer.Argument(help="The agent that you use.")]
@@ -28,18 +30,19 @@ def install(context: typer.Context, host: Which, dry_run: DryRun = False, as_jso
     """Add memory and skills to an agent's host: its MCP server, and for Claude Code its hooks.
 
     Only what is ours is added; everything else in the files stays as it is, comments too. A copy of each file is
-    kept beside it. Doing it again changes nothing.
+    kept beside it. Doing it again changes nothing. A home or a scope that is not the default goes with it, since the
+    host may not have this environment.
     """
-    return _run(host, remove=False, dry_run=dry_run, as_json=as_json)
+    return _run(context, host, remove=False, dry_run=dry_run, as_json=as_json)
 
 
 def uninstall(context: typer.Context, host: Which, dry_run: DryRun = False, as_json: AsJson = False) -> int:
     """Take away what `instar install` added, and nothing else."""
-    return _run(host, remove=True, dry_run=dry_run, as_json=as_json)
+    return _run(context, host, remove=True, dry_run=dry_run, as_json=as_json)
 
 
-def _run(host: HostName, *, remove: bool, dry_run: bool, as_json: bool) -> int:
-    edits = HOSTS[host.value].plan(Path.home(), remove=remove)
+def _run(context: typer.Context, host: HostName, *, remove: bool, dry_run: bool, as_json: bool) -> int:
+    edits = HOSTS[host.value].plan(Path.home(), Served() if remove else _served(context), remove=remove)
     rows: list[dict[str, object]] = []
     out = console()
     for edit in edits:
@@ -65,3 +68,10 @@ def _run(host: HostName, *, remove: bool, dry_run: bool, as_json: bool) -> int:
     elif dry_run:
         out.print("Dry run: nothing was changed.")
     return 0
+
+
+def _served(context: typer.Context) -> Served:
+    settings = settings_of(context)
+    home = settings.home.absolute()
+    scope = settings.scope if "scope" in flags_of(context) or os.environ.get("INSTAR_SCOPE") else ""
+    return Served("" if home == Path(DEFAULT_HOME).expanduser() else str(home), scope)

@@ -17,6 +17,8 @@ from instar.adapters.install.jsontext import Node, NotJson, find, parse, put_ite
 from instar.core.errors import SourceMissing
 
 NAME = "instar"
+_SERVER = "mcp"
+"""The command that serves; the last word of what a host runs."""
 HOOK = Path(__file__).parents[1] / "claude_code" / "hook.py"
 EVENTS = (
     "SessionStart",
@@ -33,49 +35,64 @@ _BEGIN, _END = "# >>> instar", "# <<< instar"
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """Which memory a host gets. A host may start without the environment of the shell that installed it, so what
+    differs from the defaults is written into what it runs."""
+
+    home: str = ""
+    """An absolute path; empty for the default."""
+    scope: str = ""
+    """Empty for what the settings of the home say."""
+
+    def server_entry(self) -> dict[str, JsonValue]:
+        """How a host starts our MCP server."""
+        flags = [
+            word
+            for name, value in (("--home", self.home), ("--scope", self.scope))
+            if value
+            for word in (name, value)
+        ]
+        return {"command": str(Path(sys.executable).with_name("instar")), "args": [*flags, _SERVER]}
+
+    def hook_command(self) -> str:
+        """What Claude Code runs at every hook: a bare Python and one file."""
+        return shlex.join([sys.executable, "-I", "-S", str(HOOK), *([self.home] if self.home else [])])
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """An agent's host: the files that concern it, and what becomes of each."""
 
     name: str
     files: Sequence[str]
     """Relative to the user's home."""
-    install: Callable[[Path, str | None], str]
+    install: Callable[[Path, str | None, Served], str]
     uninstall: Callable[[Path, str | None], str | None]
 
-    def plan(self, home: Path, *, remove: bool) -> list[Edit]:
-        """The changes, of which none is made yet.
+    def plan(self, user: Path, served: Served, *, remove: bool) -> list[Edit]:
+        """The changes below the home of a user, of which none is made yet.
 
         Raises:
             SourceMissing: a file cannot be read or understood, or holds something of that name that is not ours.
         """
         edits = []
         for name in self.files:
-            path = home / name
+            path = user / name
             before = read(path)
             try:
-                after = self.uninstall(path, before) if remove else self.install(path, before)
+                after = self.uninstall(path, before) if remove else self.install(path, before, served)
             except NotJson as error:
                 raise SourceMissing(f"{path}: {error}", "Correct the file; nothing was changed") from error
             edits.append(Edit(path, before, after))
         return edits
 
 
-def server_entry() -> dict[str, JsonValue]:
-    """How a host starts our MCP server."""
-    return {"command": str(Path(sys.executable).with_name("instar")), "args": ["mcp"]}
-
-
-def hook_command() -> str:
-    """What Claude Code runs at every hook: a bare Python and one file."""
-    return shlex.join([sys.executable, "-I", "-S", str(HOOK)])
-
-
 # JSON
 
 
-def _add_server(path: Path, before: str | None, where: Sequence[str], extra: Mapping[str, JsonValue]) -> str:
+def _add_server(path: Path, before: str | None, where: Sequence[str], entry: Mapping[str, JsonValue]) -> str:
     text = before if before is not None and before.strip() else "{}\n"
-    wanted: dict[str, JsonValue] = {**extra, **server_entry()}
+    wanted = dict(entry)
     known = find(parse(text), [*where, NAME])
     if known is None:
         return put_member(text, where, NAME, wanted)
@@ -101,7 +118,12 @@ def _drop_server(path: Path, before: str | None, where: Sequence[str]) -> str | 
 def _require_ours(path: Path, node: Node) -> None:
     entry = _plain(node)
     command, given = (entry.get("command"), entry.get("args")) if isinstance(entry, dict) else (None, None)
-    if not isinstance(command, str) or Path(command).name != NAME or given != ["mcp"]:
+    if (
+        not isinstance(command, str)
+        or Path(command).name != NAME
+        or not isinstance(given, list)
+        or given[-1:] != [_SERVER]
+    ):
         raise SourceMissing(
             f"{path}: {NAME!r} is there already, and is not ours", "Rename or remove that entry; nothing was changed"
         )
@@ -151,10 +173,12 @@ def _plain(node: Node) -> JsonValue:
 # Claude Code
 
 
-def _add_hooks(path: Path, before: str | None) -> str:
+def _add_hooks(before: str | None, served: Served) -> str:
     text = before if before is not None and before.strip() else "{}\n"
     for event in EVENTS:
-        entry: dict[str, JsonValue] = {"hooks": [{"type": "command", "command": hook_command(), "timeout": 10}]}
+        entry: dict[str, JsonValue] = {
+            "hooks": [{"type": "command", "command": served.hook_command(), "timeout": 10}]
+        }
         wanted = {"matcher": "*", **entry} if event in _MATCHED else entry
         text = _drop_hooks(text, event, keep=wanted)
         node = find(parse(text), ["hooks", event])
@@ -194,10 +218,10 @@ def _is_our_hook(item: JsonValue) -> bool:
     return len(commands) == 1 and isinstance(commands[0], str) and "claude_code/hook.py" in commands[0]
 
 
-def _claude_install(path: Path, before: str | None) -> str:
+def _claude_install(path: Path, before: str | None, served: Served) -> str:
     if path.name == "settings.json":
-        return _add_hooks(path, before)
-    return _add_server(path, before, ["mcpServers"], {"type": "stdio"})
+        return _add_hooks(before, served)
+    return _add_server(path, before, ["mcpServers"], {"type": "stdio", **served.server_entry()})
 
 
 def _claude_uninstall(path: Path, before: str | None) -> str | None:
@@ -207,7 +231,7 @@ def _claude_uninstall(path: Path, before: str | None) -> str | None:
 # Codex
 
 
-def _codex_install(path: Path, before: str | None) -> str:
+def _codex_install(path: Path, before: str | None, served: Served) -> str:
     text = _codex_uninstall(path, before) or ""
     known = _toml(path, text)
     servers = known.get("mcp_servers")
@@ -215,13 +239,13 @@ def _codex_install(path: Path, before: str | None) -> str:
         raise SourceMissing(
             f"{path}: {NAME!r} is there already, and is not ours", "Rename or remove that entry; nothing was changed"
         )
-    entry = server_entry()
+    entry = served.server_entry()
     gap = "\n" if text.endswith("\n\n") or not text else "\n\n" if not text.endswith("\n") else "\n"
     block = [
         _BEGIN,
         f"[mcp_servers.{NAME}]",
         f"command = {json.dumps(entry['command'], ensure_ascii=False)}",
-        f"args = {json.dumps(entry['args'])}",
+        f"args = {json.dumps(entry['args'], ensure_ascii=False)}",
         _END,
         "",
     ]
@@ -256,13 +280,13 @@ HOSTS: Mapping[str, Host] = {
         Host(
             "openclaw",
             (".openclaw/openclaw.json",),
-            lambda path, before: _add_server(path, before, ["mcp", "servers"], {}),
+            lambda path, before, served: _add_server(path, before, ["mcp", "servers"], served.server_entry()),
             lambda path, before: _drop_server(path, before, ["mcp", "servers"]),
         ),
         Host(
             "cursor",
             (".cursor/mcp.json",),
-            lambda path, before: _add_server(path, before, ["mcpServers"], {}),
+            lambda path, before, served: _add_server(path, before, ["mcpServers"], served.server_entry()),
             lambda path, before: _drop_server(path, before, ["mcpServers"]),
         ),
     )

@@ -125,17 +125,38 @@ def test_what_is_installed_is_what_the_hosts_read(run: Run, tmp_path: Path) -> N
     ]
     for server in servers:
         assert Path(server["command"]).is_file()
-        assert server["args"] == ["mcp"]
+        assert server["args"] == ["--home", str(tmp_path / "instar"), "mcp"]
     payload = {"session_id": "s", "cwd": "/a/shop", "hook_event_name": "UserPromptSubmit", "prompt": "Hello"}
     done = subprocess.run(
         shlex.split(command),
         input=json.dumps(payload).encode(),
-        env={**os.environ, "INSTAR_HOME": str(tmp_path / "instar")},
+        env={name: value for name, value in os.environ.items() if name != "INSTAR_HOME"},
         capture_output=True,
         check=True,
     )
     assert done.stderr == b""
     assert '"text":"Hello"' in (tmp_path / "instar" / "spool" / "claude-code-s.jsonl").read_text()
+
+
+def test_another_home_or_scope_replaces_what_was_installed_and_the_default_is_left_to_the_host(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def installed(*flags: str) -> tuple[list[str], str]:
+        for host in ("cursor", "claude-code"):
+            assert run(*flags, "install", host)[0] == 0
+        (hook,) = json.loads((tmp_path / ".claude/settings.json").read_text())["hooks"]["Stop"]
+        server = json.loads((tmp_path / ".cursor/mcp.json").read_text())["mcpServers"]["instar"]
+        return server["args"], shlex.split(hook["hooks"][0]["command"])[-1]
+
+    elsewhere = str(tmp_path / "a home")
+    assert installed("--home", elsewhere, "--scope", "team/a") == (
+        ["--home", elsewhere, "--scope", "team/a", "mcp"],
+        elsewhere,
+    )
+    monkeypatch.delenv("INSTAR_HOME")
+    args, last = installed()
+    assert args == ["mcp"]
+    assert last.endswith("hook.py")
 
 
 def test_an_entry_of_that_name_that_is_not_ours_is_never_touched(run: Run, tmp_path: Path) -> None:
