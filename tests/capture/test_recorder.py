@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from llama_index.core.tools import FunctionTool
 
-from instar.adapters.capture import Recorder, capture
+from instar.adapters.capture import Recorder, capture, recorded
 from instar.core.drain import drain
 from instar.core.events import waiting as waiting_events
 from instar.core.records import SESSION, STEP
@@ -263,6 +264,23 @@ def test_after_a_kill_finished_calls_are_answered_from_the_record_once(
         ("send", {"order": 0}, "ok"),
         ("send", {"order": 1}, "ok"),
     ]
+
+
+def test_a_recorded_function_answers_from_the_record_also_as_a_tool_of_a_framework(start: Start) -> None:
+    made: list[int] = []
+
+    def send(order: int) -> str:
+        """Send an order."""
+        made.append(order)
+        return f"sent {order}"
+
+    for _ in range(2):  # the second process asks again for what the first one did
+        recorder = start()
+        tool = FunctionTool.from_defaults(recorded(recorder, send))
+        assert (tool.metadata.name, list(tool.metadata.get_parameters_dict()["properties"])) == ("send", ["order"])
+        assert str(tool.call(order=7)) == "sent 7"
+        recorder.close()
+    assert made == [7]
 
 
 def test_a_result_that_was_redacted_is_never_handed_out_again(start: Start) -> None:
