@@ -16,7 +16,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -25,8 +25,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 from instar.sandbox.errors import BindingError, ToolError, Uncovered
 from instar.sandbox.filetools import Files
 from instar.sandbox.jsonvalues import canonical
+from instar.sandbox.reach import PAGES, READS, WRITES
 from instar.sandbox.web import HttpGet
 from instar.skills.cases import RecordedCall
+from instar.skills.manifest import GrantedTool
 
 Call = Callable[[dict[str, JsonValue]], object]
 UNSUPPORTED: Final = ("mcp", "openapi")
@@ -39,6 +41,24 @@ class Bindings:
 
     tools: Mapping[str, Call]
     source: str = "tools.toml"
+
+    def within(self, grants: Mapping[str, GrantedTool]) -> Bindings:
+        """The same tools for a skill with these grants: a redirect may not lead where the skill may not go."""
+        tools = dict(self.tools)
+        bound, granted = tools.get(PAGES), grants.get(PAGES)
+        if isinstance(bound, _Pages) and granted is not None:
+            tools[PAGES] = _Pages(replace(bound.get, hosts=bound.get.hosts & frozenset(granted.reach)))
+        return Bindings(tools, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """`http.get` as it is bound."""
+
+    get: HttpGet
+
+    def __call__(self, arguments: dict[str, JsonValue]) -> object:
+        return _keywords(self.get)(arguments)
 
 
 class _Section(BaseModel):
@@ -150,7 +170,7 @@ def _built_in(file: Path, where: str, section: _Section) -> dict[str, Call]:
     if section.builtin == "http.get":
         if not section.hosts:
             raise BindingError(str(file), where, "allows no host", 'Name them: hosts = ["…"].')
-        return {"http.get": _keywords(HttpGet(frozenset(section.hosts), section.private))}
+        return {PAGES: _Pages(HttpGet(frozenset(section.hosts), section.private))}
     folders = {kind: [(file.parent / name).resolve() for name in names] for kind, names in (
         ("read", section.read), ("write", section.write))}  # fmt: skip
     missing = [folder for named in folders.values() for folder in named if not folder.is_dir()]
@@ -160,9 +180,9 @@ def _built_in(file: Path, where: str, section: _Section) -> dict[str, Call]:
     files = Files(folders["read"], folders["write"])
     tools: dict[str, Call] = {}
     if files.readable:
-        tools["files.read"] = _keywords(files.read)
+        tools[READS] = _keywords(files.read)
     if files.writable:
-        tools["files.write"] = _keywords(files.write)
+        tools[WRITES] = _keywords(files.write)
     return tools
 
 

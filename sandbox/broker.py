@@ -22,6 +22,7 @@ from pydantic import JsonValue
 from instar.sandbox.errors import ToolError, Uncovered, UnusableSchema
 from instar.sandbox.jsonvalues import parse
 from instar.sandbox.protocol import MIB, CallRecord, CallStatus, Raised, Returned
+from instar.sandbox.reach import out_of_reach
 from instar.sandbox.schemas import ArgumentSchema
 from instar.skills.manifest import GrantedTool
 
@@ -172,7 +173,11 @@ class Conversation:
     def _answer(self, tool: str, arguments: dict[str, JsonValue]) -> CallRecord:
         granted = self._broker.grants.get(tool)
         if granted is None:
-            return CallRecord(tool, arguments, CallStatus.REFUSED, error=f"the tool {tool[:128]!r} is not granted")
+            outside = f"the tool {tool[:128]!r} is not granted"
+        else:
+            outside = out_of_reach(tool, granted.reach, arguments)
+        if granted is None or outside:
+            return CallRecord(tool, arguments, CallStatus.REFUSED, error=outside)
         problem = self._problem(granted, arguments)
         if problem:
             return CallRecord(tool, arguments, CallStatus.INVALID, error=f"arguments of {tool}: {problem}")

@@ -7,6 +7,7 @@
     ├── BindingError         `tools.toml` does not say what it must
     ├── DependencyMissing    no wheel here has a hash that the manifest lists
     ├── DependencyUnusable   a wheel cannot be unpacked safely
+    ├── ShelfUnusable        the folder of allowed wheels, or its list of pins, does not say what it must
     ├── UnusableSchema       a JSON Schema that is malformed, or that cannot be evaluated safely
     └── ToolError            a tool's own error, delivered to the skill as such
         └── Uncovered        no recording answers the call
@@ -86,6 +87,17 @@ class DependencyUnusable(SandboxError):
 
     def __str__(self) -> str:
         return f"the wheel of {self.name} {self.version} cannot be unpacked: {self.reason}"
+
+
+class ShelfUnusable(SandboxError):
+    """Which wheels are allowed cannot be told: the list of pins, or a file that it names, is not as it must be."""
+
+    def __init__(self, file: str, reason: str, remedy: str) -> None:
+        self.file, self.reason, self.remedy = file, reason, remedy
+        super().__init__(file, reason, remedy)
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.reason}. {self.remedy}"
 
 
 class UnusableSchema(SandboxError):

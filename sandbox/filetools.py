@@ -17,6 +17,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from instar.sandbox.encodings import BASE64, UTF_8, decoded
 from instar.sandbox.errors import ToolError
 from instar.sandbox.protocol import MIB
 
@@ -27,15 +28,16 @@ FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class Files:
     """`files.read(path)` answers the text; `files.write(path, text)` replaces the file at once, or not at all.
 
-    Paths are absolute and must lie in one of the folders. `file_bytes` bounds both.
+    With `encoding="base64"` any file is read, and its bytes come so spelled. Paths are absolute and must lie in one
+    of the folders. `file_bytes` bounds both.
     """
 
     readable: Sequence[Path] = ()
     writable: Sequence[Path] = ()
     file_bytes: int = MIB
 
-    def read(self, path: str) -> str:
-        """Read one text file.
+    def read(self, path: str, encoding: str = UTF_8) -> str:
+        """Read one file.
 
         Raises:
             ToolError: it lies elsewhere, is no plain file, is too large, or is no text.
@@ -49,9 +51,9 @@ class Files:
         if len(content) > self.file_bytes:
             raise ToolError(f"{path!r} is larger than {self.file_bytes} bytes")
         try:
-            return content.decode()
+            return decoded(content, encoding)
         except UnicodeDecodeError as error:
-            raise ToolError(f"{path!r} is not text") from error
+            raise ToolError(f"{path!r} is not text; encoding = {BASE64!r} reads it") from error
 
     def write(self, path: str, text: str) -> dict[str, JsonValue]:
         """Write one text file.

@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from pydantic import JsonValue
 
+from instar.sandbox.encodings import UTF_8, decoded
 from instar.sandbox.errors import ToolError
 from instar.sandbox.protocol import MIB
 
@@ -26,9 +27,27 @@ PORTS: Final = {"http": 80, "https": 443}
 CHUNK: Final = 65536
 
 
+def addressed(url: str) -> tuple[SplitResult, str]:
+    """A URL in its parts, and its host as allow-lists spell it: with `:port` where it is not the scheme's own.
+
+    Raises:
+        ToolError: it is no plain http or https URL.
+    """
+    if any(not 0x21 <= ord(letter) < 0x7F for letter in url):
+        raise ToolError("the URL holds spaces, control characters or letters beyond ASCII")
+    try:
+        target = urlsplit(url)
+        port = target.port
+    except ValueError as error:
+        raise ToolError(f"the URL cannot be read: {error}") from error
+    if target.scheme not in PORTS or not target.hostname or "@" in target.netloc:
+        raise ToolError("the URL must be http or https, with a host and without a user")
+    return target, target.hostname if port in (None, PORTS[target.scheme]) else f"{target.hostname}:{port}"
+
+
 @dataclass(frozen=True, slots=True)
 class HttpGet:
-    """`http.get(url)` answers `{"status", "type", "text"}`.
+    """`http.get(url)` answers `{"status", "type", "text"}`; with `encoding="base64"` the text is that of the bytes.
 
     `hosts` are exact names, with `:port` where it is not the scheme's own. `private` allows addresses that are not
     public. `seconds` bound the whole exchange, `body_bytes` the answer.
@@ -40,7 +59,7 @@ class HttpGet:
     body_bytes: int = MIB
     redirects: int = 3
 
-    def __call__(self, url: str) -> dict[str, JsonValue]:
+    def __call__(self, url: str, encoding: str = UTF_8) -> dict[str, JsonValue]:
         """Get one URL.
 
         Raises:
@@ -50,7 +69,7 @@ class HttpGet:
         for _ in range(self.redirects + 1):
             target = self._checked(url)
             try:
-                answer = self._get(target, deadline)
+                answer = self._get(target, deadline, encoding)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 raise ToolError(f"{target.hostname} cannot be read: {error}") from error
             if isinstance(answer, dict):
@@ -59,21 +78,12 @@ class HttpGet:
         raise ToolError(f"more than {self.redirects} redirects")
 
     def _checked(self, url: str) -> SplitResult:
-        if any(not 0x21 <= ord(letter) < 0x7F for letter in url):
-            raise ToolError("the URL holds spaces, control characters or letters beyond ASCII")
-        try:
-            target = urlsplit(url)
-            port = target.port
-        except ValueError as error:
-            raise ToolError(f"the URL cannot be read: {error}") from error
-        if target.scheme not in PORTS or not target.hostname or "@" in target.netloc:
-            raise ToolError("the URL must be http or https, with a host and without a user")
-        named = target.hostname if port in (None, PORTS[target.scheme]) else f"{target.hostname}:{port}"
+        target, named = addressed(url)
         if named not in self.hosts:
             raise ToolError(f"the host {named!r} is not allowed")
         return target
 
-    def _get(self, target: SplitResult, deadline: float) -> dict[str, JsonValue] | str:
+    def _get(self, target: SplitResult, deadline: float, encoding: str) -> dict[str, JsonValue] | str:
         """The answer, or where it redirects to."""
         host, port = target.hostname or "", target.port or PORTS[target.scheme]
         channel = self._connect(host, port, deadline)
@@ -90,7 +100,8 @@ class HttpGet:
             if response.status in REDIRECTS and location:
                 return location
             kind = response.getheader("Content-Type", "")
-            return {"status": response.status, "type": kind, "text": self._body(response, channel, deadline)}
+            body = self._body(response, channel, deadline)
+            return {"status": response.status, "type": kind, "text": decoded(body, encoding)}
         finally:
             channel.close()
 
@@ -107,7 +118,7 @@ class HttpGet:
             raise
         return channel
 
-    def _body(self, response: http.client.HTTPResponse, channel: socket.socket, deadline: float) -> str:
+    def _body(self, response: http.client.HTTPResponse, channel: socket.socket, deadline: float) -> bytes:
         body = bytearray()
         while True:
             left = deadline - time.monotonic()
@@ -116,7 +127,7 @@ class HttpGet:
             channel.settimeout(left)
             data = response.read1(CHUNK)
             if not data:
-                return body.decode()
+                return bytes(body)
             body += data
             if len(body) > self.body_bytes:
                 raise ValueError(f"the answer is longer than {self.body_bytes} bytes")

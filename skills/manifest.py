@@ -30,6 +30,8 @@ class Dependency(BaseModel):
     name: str
     version: str
     sha256: list[str] = Field(min_length=1)
+    modules: list[str] = Field(default_factory=list, exclude_if=lambda modules: not modules)
+    """What it is imported as; empty where that is its own name."""
 
 
 class GrantedTool(BaseModel):
@@ -42,6 +44,8 @@ class GrantedTool(BaseModel):
     effect: Literal["read", "write"]
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
     """JSON Schema of the arguments; empty means any object."""
+    reach: list[str] = Field(default_factory=list, exclude_if=lambda reach: not reach)
+    """Of a built-in tool: the hosts of `http.get`, or the folders whose own files `files.…` may touch; no more."""
 
 
 class Firing(BaseModel):

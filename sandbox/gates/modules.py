@@ -12,13 +12,16 @@ ALLOWED_MODULES = frozenset({
     "__future__", "base64", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "decimal", "enum",
     "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "math", "numbers", "operator", "re",
     "statistics", "string", "textwrap", "typing", "unicodedata", "urllib.parse", "uuid", "zoneinfo", "difflib",
-    "calendar", "binascii", "struct", "colorsys", "graphlib", "types",
+    "calendar", "binascii", "struct", "colorsys", "graphlib", "types", "csv", "html.parser", "io",
 })  # fmt: skip
 
 _EXPLICIT = {
     "__future__": frozenset({"annotations"}),
     "uuid": frozenset({"UUID", "uuid3", "uuid5", "NAMESPACE_DNS", "NAMESPACE_OID", "NAMESPACE_URL"}),
     "hashlib": frozenset({"md5", "sha1", "sha224", "sha256", "sha384", "sha512", "blake2b", "blake2s"}),
+    "csv": frozenset({"reader", "writer", "DictReader", "DictWriter", "QUOTE_ALL", "QUOTE_MINIMAL", "QUOTE_NONE",
+                      "QUOTE_NONNUMERIC"}),
+    "io": frozenset({"BytesIO", "StringIO"}),
     "types": frozenset({"MappingProxyType", "SimpleNamespace", "NoneType"}),
     "zoneinfo": frozenset({"ZoneInfo", "ZoneInfoNotFoundError"}),
     "operator": frozenset({"itemgetter", "add", "sub", "mul", "truediv", "floordiv", "mod", "eq", "ne", "lt", "le",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -15,8 +16,9 @@ from instar.sandbox.gates.recipes import is_script, review_recipe, review_recipe
 from instar.sandbox.gates.shape import check_tests
 from instar.sandbox.gates.shellcheck import review_with_shellcheck
 from instar.sandbox.gates.text import review_binary, review_json, review_text, review_words
+from instar.sandbox.reach import unclear
 from instar.sandbox.report import Finding
-from instar.skills.manifest import Manifest, SkillKind
+from instar.skills.manifest import Dependency, Manifest, SkillKind
 from instar.skills.package import TEST_PY
 
 Risk = Literal["low", "elevated", "high"]
@@ -96,6 +98,12 @@ def review_manifest(manifest: Manifest) -> Iterator[Finding]:
             yield Finding(message=message, file=path, rule="side-effects", severity="high")
         elif tool.effect == "write":
             yield Finding(message=f"can write: {tool.name}", file=path, rule="write-tool", severity="elevated")
+        problem = unclear(tool)
+        if problem:
+            yield Finding(message=f"grants {tool.name!r}, which {problem}", file=path, rule="reach", severity="high")
+        elif tool.reach:
+            message = f"{tool.name} reaches: {', '.join(tool.reach)}"
+            yield Finding(message=message[:300], file=path, rule="reach", severity="elevated")
     names = [tool.name for tool in manifest.tools]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield Finding(message=f"grants {name!r} twice", file=path, rule="grant-twice", severity="high")
@@ -109,6 +117,9 @@ def review_manifest(manifest: Manifest) -> Iterator[Finding]:
     for dependency in manifest.dependencies:
         message = f"brings {dependency.name} {dependency.version} along"
         yield Finding(message=message, file=path, rule="dependency", severity="elevated")
+        for module in sorted(_modules_of(dependency) & sys.stdlib_module_names):
+            message = f"says that {dependency.name} is imported as {module}, which is Python's own"
+            yield Finding(message=message, file=path, rule="dependency", severity="high")
 
 
 def review_file(path: str, content: bytes, manifest: Manifest) -> Iterator[Finding]:
@@ -143,11 +154,15 @@ def _python(path: str, content: bytes, manifest: Manifest) -> Iterator[Finding]:
     tree = parse_python(content)
     if path != TEST_PY:
         granted = frozenset(tool.name for tool in manifest.tools)
-        dependencies = frozenset(dependency.name.replace("-", "_").lower() for dependency in manifest.dependencies)
+        dependencies = frozenset[str]().union(*map(_modules_of, manifest.dependencies)) - sys.stdlib_module_names
         for finding in review_code(tree, path, granted=granted, dependencies=dependencies):
             stateful = finding.rule == "global" and manifest.kind is SkillKind.GUARD
             yield finding.model_copy(update={"severity": "high"}) if stateful else finding
     yield from _hidden_words(path, content)
+
+
+def _modules_of(dependency: Dependency) -> frozenset[str]:
+    return frozenset(dependency.modules or [dependency.name.replace("-", "_").lower()])
 
 
 def _hidden_words(path: str, content: bytes) -> Iterator[Finding]:

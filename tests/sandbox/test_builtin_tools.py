@@ -187,7 +187,12 @@ def test_built_in_tools_are_bound_by_the_file_and_used_by_a_skill(address, files
     )
     live = Live(load_bindings(tmp_path / "tools.toml"))
     grants = {
-        name: GrantedTool(name=name, why="", effect="write") for name in ("http.get", "files.read", "files.write")
+        name: GrantedTool(name=name, why="", effect="write", reach=[place])
+        for name, place in (
+            ("http.get", address),
+            ("files.read", f"{tmp_path}/in/deep"),
+            ("files.write", f"{tmp_path}/out"),
+        )
     }
     source = (
         b"def run(tools, *, url, source, target):\n"
