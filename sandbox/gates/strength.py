@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from pydantic import JsonValue
+
 from instar.sandbox.gates.batch import all_exact
 from instar.sandbox.gates.candidate import Candidate
 from instar.sandbox.gates.judgement import Judgement, failed, incomplete, passed
@@ -61,11 +63,13 @@ def strength(candidate: Candidate, sandbox: Sandbox) -> Judgement:
 def _depends_on_answers(candidate: Candidate, cases: Sequence[Case], sandbox: Sandbox) -> bool:
     """Whether some case comes out differently when the tools answer something else.
 
-    A skill that writes may ignore what it is told.
+    One leaf of an answer may not matter, such as the end of a page; then all of them are blanked. A skill that writes
+    may ignore what it is told.
     """
     if any(tool.effect == "write" for tool in candidate.manifest.tools):
         return True
-    answered = [_answered_otherwise(case) for case in cases if any(call.error is None for call in case.calls)]
+    told = [case for case in cases if any(call.error is None for call in case.calls)]
+    answered = [_answered_otherwise(case, change) for change in (altered, _blank) for case in told]
     play = (all_exact(sandbox, candidate, candidate.files, [case], MUTANT_LIMITS) for case in answered)
     return not answered or not all(play)
 
@@ -80,12 +84,25 @@ def play_fault(candidate: Candidate, cases: Sequence[Case], sandbox: Sandbox) ->
     return exact
 
 
-def _answered_otherwise(case: Case) -> Case:
+def _answered_otherwise(case: Case, change: Callable[[JsonValue], JsonValue]) -> Case:
     calls = [
-        call.model_copy(update={} if call.error is not None else {"result": altered(call.result)})
+        call.model_copy(update={} if call.error is not None else {"result": change(call.result)})
         for call in case.calls
     ]
     return case.model_copy(update={"calls": calls})
+
+
+def _blank(value: JsonValue) -> JsonValue:
+    """A value of the same make that says nothing."""
+    match value:
+        case dict():
+            return {key: _blank(item) for key, item in value.items()}
+        case list():
+            return [_blank(item) for item in value]
+        case str():
+            return ""
+        case _:
+            return 0
 
 
 def _survivor(fault: Mutant) -> Finding:

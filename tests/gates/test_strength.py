@@ -51,6 +51,18 @@ def test_answers_that_ignore_the_tools_fail(sandbox):
     assert "does not depend" in judgement.summary
 
 
+def test_an_answer_whose_last_part_does_not_matter_still_counts_as_used(sandbox):
+    code = (
+        "def run(tools, *, user_id, limit=None):\n"
+        '    found = tools.call("get_user", {"user_id": user_id})\n'
+        '    return found["page"].split(";")[0]\n'
+    )
+    calls = [RecordedCall(tool="get_user", arguments={"user_id": "u"}, result={"page": "name;rest", "type": "text"})]
+    case = Case(name="a", arguments={"user_id": "u"}, calls=calls, returns="name")
+    files = draft(code, cases=[case], tools=[tool("get_user")], output_schema={})
+    assert judge(sandbox, files).verdict is Verdict.PASS
+
+
 def test_a_skill_that_writes_may_ignore_the_answer(sandbox):
     code = (
         'def run(tools, *, user_id, limit=None):\n    tools.cancel(user_id=user_id, limit=limit)\n    return "done"\n'
