@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from instar.core import records
 from instar.core.errors import NotEvaluated, NotFound
 from instar.core.learn import catalogue
+from instar.core.models import libraries_of
 from instar.core.opening import DraftReview, open_draft
 from instar.core.progress import report as progress
 from instar.core.review_pages import draft_bytes
@@ -19,11 +21,13 @@ from instar.engine.documents import Draft, Prd
 from instar.engine.errors import EngineError
 from instar.memstore import PageDraft, PageType, Provenance, State
 from instar.prompts import render
+from instar.sandbox.errors import DependencyMissing, DependencyUnusable
 from instar.sandbox.gates import run_gates
 from instar.sandbox.report import GateReport, GateResult, Verdict
 from instar.skills.cases import Case
 from instar.skills.errors import NotPublished
-from instar.skills.package import cases_of, digest
+from instar.skills.manifest import Manifest
+from instar.skills.package import MANIFEST, cases_of, digest
 
 MAX_REPAIRS = 3
 
@@ -56,7 +60,7 @@ def build(rt: Runtime, prd_id: str, *, revises: str = "") -> Built:
     Raises:
         NotFound: there is no such requirement.
         PartMissing: there is no sandbox; nothing was judged.
-        NotEvaluated: the engine cannot write this draft.
+        NotEvaluated: the engine cannot write this draft, or a wheel that it needs is not there.
     """
     page = rt.store.get(rt.principal, prd_id)
     if page is None or page.kind != records.PRD:
@@ -110,6 +114,7 @@ def _judge(rt: Runtime, draft: Draft, *, parent: str) -> Built:
         result = run_gates(
             draft_bytes(draft),
             sandbox=rt.sandbox,
+            libraries=_libraries(rt, draft),
             folds=draft.folds,
             previous_cases=_previous_cases(rt, draft.skill),
             on_result=_told(draft.skill),
@@ -127,6 +132,13 @@ def _judge(rt: Runtime, draft: Draft, *, parent: str) -> Built:
         verdict=result.verdict,
         report=result,
     )
+
+
+def _libraries(rt: Runtime, draft: Draft) -> tuple[Path, ...]:
+    try:
+        return libraries_of(rt.settings, Manifest.model_validate_json(draft.files[MANIFEST]))
+    except (DependencyMissing, DependencyUnusable) as error:
+        raise NotEvaluated(f"No gates for {draft.skill}: {error}", "It was not judged") from error
 
 
 def _previous_cases(rt: Runtime, skill: str) -> list[Case]:

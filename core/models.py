@@ -13,6 +13,9 @@ from instar.engine.compiler.compiler import Compiler
 from instar.engine.llm.config import ROLES, configured, model_for
 from instar.engine.llm.errors import NotConfigured
 from instar.engine.protocol import Engine
+from instar.sandbox.shelf import Shelf, open_shelf
+from instar.sandbox.wheels import unpack
+from instar.skills.manifest import Manifest
 
 if TYPE_CHECKING:  # the client takes seconds to import; who asks no model does not wait for it
     from instar.engine.llm.asker import Asker
@@ -21,6 +24,9 @@ if TYPE_CHECKING:  # the client takes seconds to import; who asks no model does 
 LEDGER = "spend.db"
 CACHE = "completions"
 SLOTS = "model-slots"
+UNPACKED = "unpacked"
+NO_WHEELS = "wheels"
+"""Where wheels are looked for when no setting names a folder."""
 
 
 def ledger_of(settings: Settings) -> Ledger:
@@ -63,14 +69,32 @@ def asker_of(settings: Settings, environment: Mapping[str, str]) -> Asker:
 
 
 def engine_of(settings: Settings, asker: Asker | None) -> Engine:
-    """The engine that the settings name; without an asker the compiler."""
+    """The engine that the settings name; without an asker the compiler.
+
+    Raises:
+        ShelfUnusable: the folder of allowed wheels cannot be read, or a file is not the one that was pinned.
+    """
     if asker is None:
         return Compiler(proposals=settings.proposals, language=settings.language)
     from instar.engine.llm.engine import Hybrid, ModelEngine  # noqa: PLC0415 — see above
+    from instar.engine.llm.grants import Grants  # noqa: PLC0415 — see above
 
+    shelf = Shelf() if settings.wheels is None else open_shelf(settings.wheels)
+    grants = Grants(shelf, settings.builtins)
     if settings.engine == "model":
-        return ModelEngine(asker, limit=settings.proposals)
-    return Hybrid(asker, limit=settings.proposals)
+        return ModelEngine(asker, limit=settings.proposals, grants=grants)
+    return Hybrid(asker, limit=settings.proposals, grants=grants)
+
+
+def libraries_of(settings: Settings, manifest: Manifest) -> tuple[Path, ...]:
+    """The unpacked wheels of a skill, for its sandbox; checked against the hashes of its manifest.
+
+    Raises:
+        DependencyMissing: no file in the folder of wheels is the one that the manifest names.
+        DependencyUnusable: it cannot be unpacked.
+    """
+    wheels = settings.wheels or settings.home / NO_WHEELS
+    return unpack(manifest.dependencies, wheels, settings.home / UNPACKED)
 
 
 def asks_models(settings: Settings, environment: Mapping[str, str]) -> bool:

@@ -18,7 +18,7 @@ from instar.engine.llm.config import ModelSettings
 
 CRON_FIELDS = 5
 DEFAULT_HOME = "~/.instar"
-PATHS = {"tools", "home", "record", "replay", "handoff"}
+PATHS = {"tools", "wheels", "home", "record", "replay", "handoff"}
 """Settings that are a path, relative to the file they stand in."""
 LISTS = {"reviewers", "host_skills", "notify", "sources", "retry_seconds"}
 """Settings that hold several values, separated by commas in the environment."""
@@ -68,6 +68,9 @@ class Settings(BaseModel):
     run: str = Field(default="", max_length=100, description="What the caps of a run are counted for.")
     sandbox: Literal["auto", "bubblewrap", "docker"] = "auto"
     tools: Path | None = Field(default=None, description="tools.toml: how real tools are reached.")
+    wheels: Path | None = Field(default=None, description="Folder of wheels that skills may bring, with their pins.")
+    builtins: dict[str, Literal["http.get", "files.read", "files.write"]] = {}
+    """Recorded tools that do what a built-in tool does: a model's skill calls that instead."""
     reviewers: tuple[str, ...] = ()
     """Who may decide; empty means any name is accepted."""
     review_days: int = Field(default=14, ge=1, le=365, description="A review that waits longer expires.")
@@ -100,7 +103,17 @@ class Settings(BaseModel):
     index_days: int = Field(default=30, ge=1)
     """After so many days the single steps of sessions leave the index; what was learned from them stays."""
 
-    @field_validator("home", "tools", "record", "replay", "handoff", mode="after")
+    @field_validator("builtins", mode="before")
+    @classmethod
+    def _pairs(cls, value: object) -> object:
+        """As the environment gives it: name=builtin, separated by commas."""
+        if isinstance(value, str):
+            return {
+                name.strip(): tool.strip() for name, _, tool in (pair.partition("=") for pair in value.split(","))
+            }
+        return value
+
+    @field_validator("home", "tools", "wheels", "record", "replay", "handoff", mode="after")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from instar.core import records
 from instar.core.errors import NotFound, SourceMissing
+from instar.core.models import libraries_of
 from instar.core.runtime import Runtime
 from instar.core.standing import Change, history
 from instar.memstore import PageDraft, PageType, Provenance, State
@@ -123,6 +124,7 @@ def call_skill(
         SkillRetired: a person retired it, whichever version is asked for.
         SourceMissing: no tools.toml is set, or an argument does not fit the skill's input schema.
         BindingError: a tool cannot be bound.
+        DependencyMissing, DependencyUnusable: a wheel that it was approved with is not there.
         SandboxError: the sandbox broke; the skill was not judged.
     """
     package, manifest, entry = load_skill(rt, name, version)
@@ -140,8 +142,10 @@ def call_skill(
             "Name one with --tools FILE, INSTAR_TOOLS or `tools` in instar.toml",
         )
     grants = {tool.name: tool for tool in manifest.tools}
-    answer = Live(Bindings({}) if rt.settings.tools is None else load_bindings(rt.settings.tools))
-    run = run_skill(rt.sandbox, package, dict(arguments), Broker(grants, answer))
+    bindings = Bindings({}) if rt.settings.tools is None else load_bindings(rt.settings.tools)
+    broker = Broker(grants, Live(bindings.within(grants)))
+    libraries = libraries_of(rt.settings, manifest)
+    run = run_skill(rt.sandbox, package, dict(arguments), broker, libraries=libraries)
     call = SkillCall(
         skill=name,
         version=entry.record.version,

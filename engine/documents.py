@@ -18,6 +18,7 @@ from instar.engine.plan import Evidence, Plan, Support
 from instar.engine.session import Session
 from instar.sandbox.folds import Fold
 from instar.skills.cases import Case
+from instar.skills.manifest import Dependency
 
 
 class Document(BaseModel):
@@ -201,6 +202,8 @@ class ToolNeed(BaseModel):
     why: str
     effect: Literal["read", "write"]
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    reach: list[str] = Field(default_factory=list, exclude_if=lambda reach: not reach)
+    """Of a built-in tool: the hosts or folders that the recording shows."""
 
 
 class FoldPlan(BaseModel):
@@ -238,6 +241,8 @@ class Prd(Document):
     input_schema: dict[str, JsonValue]
     output_schema: dict[str, JsonValue]
     tools: list[ToolNeed]
+    wheels: list[Dependency] = Field(default_factory=list, exclude_if=lambda wheels: not wheels)
+    """Pinned wheels of the user's shelf that the program may bring along, with all that they need."""
     acceptance: list[Case]
     expected_benefit: str
     risks: list[str]

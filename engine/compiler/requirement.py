@@ -10,6 +10,7 @@ from instar.engine.compiler.effects import effect_of
 from instar.engine.compiler.need import Need
 from instar.engine.compiler.phrases import Phrases
 from instar.engine.compiler.plans import axes_of
+from instar.engine.compiler.reach import reach_of
 from instar.engine.compiler.requests import topics
 from instar.engine.compiler.wording import spoken, subjects, ways_in
 from instar.engine.documents import Pattern, ToolNeed
@@ -105,6 +106,7 @@ class Requirement:
                     why=why,
                     effect=effect_of(node.tool, known),
                     parameters=known.parameters if known else {},
+                    reach=reach_of(node.tool, self.sessions),
                 ),
             )
         return list(needs.values())

@@ -118,7 +118,13 @@ def _granted(prd: Prd, plan: Plan) -> list[GrantedTool]:
     needs = {need.name: need for need in prd.tools}
     reasons = _for_agent(prd).tools
     return [
-        GrantedTool(name=tool, why=reasons[tool], effect=needs[tool].effect, parameters=needs[tool].parameters)
+        GrantedTool(
+            name=tool,
+            why=reasons[tool],
+            effect=needs[tool].effect,
+            parameters=needs[tool].parameters,
+            reach=needs[tool].reach,
+        )
         if tool in needs
         else GrantedTool(name=tool, why="called without the task that is held out", effect=effect_of(tool))
         for tool in dict.fromkeys(node.tool for node in plan.nodes)

@@ -22,8 +22,10 @@ from instar.engine.documents import (
 )
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.distill import distill
+from instar.engine.llm.grants import Grants
 from instar.engine.llm.reflect import suggest, warnings
 from instar.engine.llm.specify import specify
+from instar.engine.llm.standins import read_as_built_in
 from instar.engine.llm.write import repair, write
 from instar.engine.session import Session
 from instar.sandbox.report import GateReport
@@ -37,8 +39,8 @@ class ModelEngine:
     `limit` caps what one reflection proposes.
     """
 
-    def __init__(self, asker: Asker, *, limit: int = 5) -> None:
-        self._asker, self._limit = asker, limit
+    def __init__(self, asker: Asker, *, limit: int = 5, grants: Grants | None = None) -> None:
+        self._asker, self._limit, self._grants = asker, limit, grants or Grants()
         self._counting = Compiler(proposals=limit, language=asker.language)
 
     def distill(self, session: Session) -> list[Memory]:
@@ -58,7 +60,7 @@ class ModelEngine:
         return _with_suggestions(
             self._asker,
             counted.model_copy(update={"patterns": [], "proposals": kept, "abstentions": []}),
-            window,
+            read_as_built_in(window, self._grants.same_as),
             catalogue,
             self._limit,
         )
@@ -71,7 +73,7 @@ class ModelEngine:
         """
         if proposal.plan is not None:
             return _warned(self._counting.specify(proposal, window), window)
-        return specify(self._asker, proposal, window)
+        return self._specified(proposal, window)
 
     def revise(self, proposal: Proposal, window: Window, comments: Sequence[str]) -> Prd | None:
         """The requirement as reviewers asked for it; their comments are the only text here that is to be followed.
@@ -82,7 +84,7 @@ class ModelEngine:
         if proposal.plan is not None:
             return self._counting.revise(proposal, window, comments)
         said = " ".join(f"A reviewer asks: {' '.join(comment.split())[:400]}" for comment in comments[-5:])
-        return specify(self._asker, proposal.model_copy(update={"summary": f"{proposal.summary} {said}"}), window)
+        return self._specified(proposal.model_copy(update={"summary": f"{proposal.summary} {said}"}), window)
 
     def write(self, prd: Prd, catalogue: Catalogue) -> Draft:
         """The model's program; where there is a plan, the compiler's solution is its example.
@@ -96,14 +98,17 @@ class ModelEngine:
         """A changed program, or None when the model has nothing better."""
         return repair(self._asker, draft, report) if draft.made_by else None
 
+    def _specified(self, proposal: Proposal, window: Window) -> Prd:
+        return specify(self._asker, proposal, read_as_built_in(window, self._grants.same_as), self._grants)
+
 
 class Hybrid:
     """Implements `Engine`: compiles what compiles, and asks the model for the rest."""
 
-    def __init__(self, asker: Asker, *, limit: int = 5) -> None:
-        self._asker, self._limit = asker, limit
+    def __init__(self, asker: Asker, *, limit: int = 5, grants: Grants | None = None) -> None:
+        self._asker, self._limit, self._grants = asker, limit, grants or Grants()
         self._compiler = Compiler(proposals=limit, language=asker.language)
-        self._model = ModelEngine(asker, limit=limit)
+        self._model = ModelEngine(asker, limit=limit, grants=self._grants)
 
     def distill(self, session: Session) -> list[Memory]:
         """What the calls say; where the compiler learned no more than how it ended, what the model says of it.
@@ -125,7 +130,7 @@ class Hybrid:
         left = self._limit - sum(p.action is not ProposalAction.RETIRE for p in compiled.proposals)
         if left <= 0 or not rest.sessions:
             return compiled
-        return _with_suggestions(self._asker, compiled, rest, catalogue, left)
+        return _with_suggestions(self._asker, compiled, read_as_built_in(rest, self._grants.same_as), catalogue, left)
 
     def specify(self, proposal: Proposal, window: Window) -> Prd:
         """Compiled where there is a plan.

@@ -19,6 +19,8 @@ from instar.skills.test_template import LINE_LENGTH, direct_run_notice
 
 MAX_CODE = 24_000
 FORMAT_SECONDS = 30
+MENDED = "F401,I,C4,PIE,UP"
+"""Lint rules whose safe corrections are made for the model: how a program is laid out says nothing about it."""
 _FENCE = "```"
 
 
@@ -93,7 +95,7 @@ def _is_entry(node: ast.stmt) -> bool:
 
 def _formatted(text: str) -> str:
     options = ["--isolated", "--no-cache", "--line-length", str(LINE_LENGTH), "--target-version", "py311", "-"]
-    for command in (["check", "--fix", "--exit-zero", "--quiet", "--select", "F401,I"], ["format", "--quiet"]):
+    for command in (["check", "--fix", "--exit-zero", "--quiet", "--select", MENDED], ["format", "--quiet"]):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *command, *options],
             input=text,

@@ -25,6 +25,7 @@ from instar.engine.llm.wording import Words, fit
 from instar.engine.plan import Support
 from instar.engine.session import Message, Session, Speaker, ToolCall
 from instar.memstore.tokens import count_tokens
+from instar.sandbox.reach import PAGES, READS
 from instar.skills.manifest import NAME_REGEX
 
 MIN_TASKS = 3
@@ -35,6 +36,7 @@ SAMPLES = 6
 REQUEST = 400
 """Characters of a request that are shown."""
 EVIDENCE = 40
+FETCHED = frozenset({PAGES, READS})
 HOSTED = CODING_AGENT_READS | CODING_AGENT_WRITES
 
 
@@ -63,11 +65,15 @@ class _Procedure:
 
     @property
     def turns(self) -> float:
-        """Assistant turns that one use replaces, less one: the median of the sessions; 1 where no tool is called."""
+        """Assistant turns that one use replaces, less one: the median of the sessions; 1 where no tool is called.
+
+        A page or a file that was fetched was read and worked on by the agent itself, which is one turn more.
+        """
         if not self.tools:
             return 1.0
         counts = sorted(len({call.turn for s, call in self.calls if s is session}) for session in self.sessions)
-        return float(max(counts[len(counts) // 2] - 1, 0))
+        own_work = 1 if FETCHED & set(self.tools) else 0
+        return float(max(counts[len(counts) // 2] - 1 + own_work, 0))
 
 
 def suggest(asker: Asker, window: Window, catalogue: Catalogue, *, limit: int) -> ModelReflection:

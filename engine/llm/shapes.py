@@ -110,6 +110,7 @@ class Specified(Shape):
     output_type: Literal["string", "integer", "number", "boolean", "array", "object"]
     output_meaning: str = Field(max_length=240)
     tools: list[ToolReason] = Field(max_length=12)
+    wheels: list[str] = Field(default_factory=list, max_length=4)
     risks: list[str] = Field(max_length=6)
     open_questions: list[str] = Field(max_length=6)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -19,15 +19,19 @@ from instar.engine.compiler.identity import identified
 from instar.engine.compiler.lessons import task_of
 from instar.engine.compiler.plans import identifier
 from instar.engine.compiler.pseudonyms import Pseudonyms
+from instar.engine.compiler.reach import reach_of
 from instar.engine.documents import AgentText, FoldPlan, Prd, Proposal, ToolNeed, Window
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.errors import Unusable
 from instar.engine.llm.excerpts import excerpt
+from instar.engine.llm.grants import Grants
 from instar.engine.llm.reflect import HOSTED, words_of
 from instar.engine.llm.shapes import Specified
 from instar.engine.llm.uses import recorded_use
 from instar.engine.llm.wording import Words, fit
 from instar.engine.session import Session, ToolSchema
+from instar.sandbox.encodings import BASE64
+from instar.sandbox.reach import BUILT_IN, parameters_of
 
 PROMPT = "model_specify.md.j2"
 SHOWN = 8
@@ -38,6 +42,7 @@ MIN_CASES = 2
 HELD_OUT = 3
 """One task in so many is set aside, at least one."""
 EVIDENCE = 60
+AS_RECORDED = "Its cases hold documents as they were recorded, names included: they travel with the skill."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ class _Interface:
         return f"{purpose}\ninputs: {json.dumps(self.inputs)}\nreturns: {json.dumps(self.output)}\ntools: {tools}"
 
 
-def specify(asker: Asker, proposal: Proposal, window: Window) -> Prd:
+def specify(asker: Asker, proposal: Proposal, window: Window, grants: Grants) -> Prd:
     """The requirement of a proposal without a plan.
 
     Raises:
@@ -78,7 +83,7 @@ def specify(asker: Asker, proposal: Proposal, window: Window) -> Prd:
     split = Split.of(proposal, window)
     if not split.learned:
         raise Unusable("specify", "the window", "the sessions that the proposal cites are not in it")
-    written = _asked(asker, proposal, split)
+    written = _asked(asker, proposal, split, grants)
     known = words_of([*split.learned, *split.held_out])
     english = _agent_text(written, known)
     interface = _interface(written, split, english)
@@ -87,10 +92,13 @@ def specify(asker: Asker, proposal: Proposal, window: Window) -> Prd:
     if len(cases) < MIN_CASES or not held_out:
         reason = f"only {len(cases)} recorded uses to learn from and {len(held_out)} held out could be proven"
         raise Unusable("judge", asker.model("judge").name, reason)
-    pseudonyms = Pseudonyms(salt=proposal.id, sessions=[*split.learned, *split.held_out])
-    shown = pseudonyms.cases([item.case for item in (*cases, *held_out)])
+    shown = [item.case for item in (*cases, *held_out)]
+    opaque = any(call.arguments.get("encoding") == BASE64 for case in shown for call in case.calls)
+    if not opaque:
+        pseudonyms = Pseudonyms(salt=proposal.id, sessions=[*split.learned, *split.held_out])
+        shown = pseudonyms.cases(shown)
     shown = [case.model_copy(update={"name": f"case-{number}"}) for number, case in enumerate(shown, start=1)]
-    told = english if asker.language == "en" else _told(asker, proposal, split)
+    told = english if asker.language == "en" else _told(asker, proposal, split, grants)
     risks, _ = fit(written.risks, known, "en", most=6)
     questions, _ = fit(written.open_questions, known, "en", most=6)
     tasks = {item.task for item in (*cases, *held_out)}
@@ -105,12 +113,13 @@ def specify(asker: Asker, proposal: Proposal, window: Window) -> Prd:
         input_schema=interface.inputs,
         output_schema=interface.output,
         tools=interface.tools,
+        wheels=grants.shelf.with_needs(written.wheels),
         acceptance=shown[: len(cases)],
         expected_benefit=(
             f"{proposal.expected_turns_saved:g} turns over {proposal.support.sessions} sessions of this window, as "
             f"far as their turns show; in {len(tasks)} of {proposal.support.tasks} tasks a use could be proven."
         ),
-        risks=[*proposal.against, *risks],
+        risks=[*proposal.against, *risks, *([AS_RECORDED] if opaque else [])],
         open_questions=questions,
         evidence=list(
             dict.fromkeys([*proposal.evidence, *(page for item in (*cases, *held_out) for page in item.evidence)])
@@ -130,13 +139,13 @@ def specify(asker: Asker, proposal: Proposal, window: Window) -> Prd:
     return identified(prd, "prd")
 
 
-def _asked(asker: Asker, proposal: Proposal, split: Split, language: str = "en") -> Specified:
+def _asked(asker: Asker, proposal: Proposal, split: Split, grants: Grants, language: str = "en") -> Specified:
     chosen = split.learned[:SHOWN]
     each = max(asker.room("specify", PROMPT) // (len(chosen) + 1), 200)
     shown = "\n\n".join(f"session [{n}]\n{excerpt(s, each).text}" for n, s in enumerate(chosen, start=1))
     schemas = _schemas(split.learned)
     tools = [
-        f"{name}: {json.dumps(schemas[name].parameters)[:600] if name in schemas else 'schema not recorded'}"
+        f"{name}: {json.dumps(_parameters(name, schemas))[:600] or 'schema not recorded'}"
         for name in _callable(split.learned)
     ]
     return asker.ask(
@@ -147,13 +156,14 @@ def _asked(asker: Asker, proposal: Proposal, split: Split, language: str = "en")
         language="zh" if language == "zh" else "en",
         proposal=f"{proposal.skill}: {proposal.title}\n{proposal.summary}",
         tools="\n".join(tools) or "none",
+        wheels=grants.wheels_in_words(),
         sessions=shown,
     )
 
 
-def _told(asker: Asker, proposal: Proposal, split: Split) -> AgentText:
+def _told(asker: Asker, proposal: Proposal, split: Split, grants: Grants) -> AgentText:
     """The same in the language of who decides; it stands before people only."""
-    written = _asked(asker, proposal, split, "zh")
+    written = _asked(asker, proposal, split, grants, "zh")
     return AgentText(
         purpose=written.purpose,
         when_to_use=list(written.when_to_use),
@@ -197,15 +207,18 @@ def _interface(written: Specified, split: Split, english: AgentText) -> _Interfa
     for tool in written.tools:
         if tool.name not in allowed or any(tool.name == known_tool.name for known_tool in tools):
             continue
-        schema = schemas.get(tool.name)
+        reach = reach_of(tool.name, split.learned)
+        if tool.name in BUILT_IN and not reach:
+            continue
         why, _ = fit([tool.why], known, "en", most=1)
         english.tools[tool.name] = why[0] if why else f"called for this in {allowed[tool.name]} tasks"
         tools.append(
             ToolNeed(
                 name=tool.name,
                 why=english.tools[tool.name],
-                effect=effect_of(tool.name, schema),
-                parameters=schema.parameters if schema else {},
+                effect=effect_of(tool.name, schemas.get(tool.name)),
+                parameters=_parameters(tool.name, schemas),
+                reach=reach,
             )
         )
     meaning, _ = fit([written.output_meaning], known, "en", most=1)
@@ -231,6 +244,13 @@ def _callable(sessions: Sequence[Session]) -> dict[str, int]:
     return {tool: len(seen) for tool, seen in sorted(tasks.items()) if len(seen) > 1}
 
 
+def _parameters(tool: str, schemas: Mapping[str, ToolSchema]) -> dict[str, JsonValue]:
+    """The schema of a built-in tool is ours, whatever was recorded."""
+    if tool in BUILT_IN:
+        return parameters_of(tool)
+    return schemas[tool].parameters if tool in schemas else {}
+
+
 def _schemas(sessions: Sequence[Session]) -> dict[str, ToolSchema]:
     found: dict[str, ToolSchema] = {}
     for session in sessions:
@@ -248,7 +268,7 @@ def _uses(asker: Asker, sessions: Sequence[Session], text: str, interface: _Inte
         if session.task in tasks:
             continue
         schemas = (interface.inputs, {k: v for k, v in interface.output.items() if k != "description"})
-        use = recorded_use(asker, session, text, schemas, [tool.name for tool in interface.tools])
+        use = recorded_use(asker, session, text, schemas, interface.tools)
         if use is not None:
             found.append(use)
             tasks.add(session.task)

@@ -7,13 +7,14 @@ with their recorded answers, and what it returns is a recorded value or made of 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import jsonschema
 from pydantic import JsonValue
 
 from instar.engine.compiler.cases import TaskCase, case_name
 from instar.engine.compiler.values import Missing, step_into
+from instar.engine.documents import ToolNeed
 from instar.engine.llm.answers import NotTheShape, json_in
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.errors import Unusable
@@ -21,9 +22,12 @@ from instar.engine.llm.evidence import folded
 from instar.engine.llm.excerpts import content_of, excerpt
 from instar.engine.llm.shapes import RecordedUse
 from instar.engine.session import Session, Speaker, Step, ToolCall, ToolResult
+from instar.sandbox.reach import out_of_reach
 from instar.skills.cases import Case, RecordedCall
 
 PROMPT = "model_case.md.j2"
+MAX_CASE = 150_000
+"""Characters of one case: eight of them and as many hold-outs fit into a package."""
 MIN_TEXT = 2
 """Characters of a text that is looked up."""
 
@@ -34,7 +38,7 @@ class NoUse(ValueError):
 
 def recorded_use(
     asker: Asker, session: Session, interface: str, schemas: tuple[dict[str, JsonValue], dict[str, JsonValue]],
-    tools: Sequence[str],
+    tools: Sequence[ToolNeed],
 ) -> TaskCase | None:  # fmt: skip
     """The case of one session, or None where it is no use of the skill or cannot be proven to be one.
 
@@ -53,7 +57,7 @@ def recorded_use(
     if not answer.applies:
         return None
     try:
-        case, evidence = _case(answer, session, schemas, frozenset(tools))
+        case, evidence = _case(answer, session, schemas, {tool.name: tool.reach for tool in tools})
     except NoUse as reason:
         asker.note("judge", session.page_id, reason=str(reason), statement=answer.arguments_json)
         return None
@@ -65,7 +69,7 @@ def _case(
     answer: RecordedUse,
     session: Session,
     schemas: tuple[dict[str, JsonValue], dict[str, JsonValue]],
-    tools: frozenset[str],
+    tools: Mapping[str, Collection[str]],
 ) -> tuple[Case, tuple[str, ...]]:
     steps: Mapping[int, Step] = {step.index: step for step in session.steps}
     results = {step.call_id: step for step in session.steps if isinstance(step, ToolResult)}
@@ -78,6 +82,8 @@ def _case(
         result = results.get(call.call_id)
         if result is None:
             raise NoUse("needs a call that was not answered")
+        if out_of_reach(call.tool, tools[call.tool], call.arguments):
+            raise NoUse("needs a call to a place that too few tasks reached to be granted")
         calls.append(
             RecordedCall(
                 tool=call.tool,
@@ -99,8 +105,11 @@ def _case(
     _valid(returns, schemas[1], "what it returns")
     if answer.returns_ref in steps:
         pages.append(answer.returns_ref)
+    case = Case(name="", arguments=arguments, calls=calls, returns=returns)
+    if len(case.model_dump_json()) > MAX_CASE:
+        raise NoUse("is too large for a package")
     return (
-        Case(name="", arguments=arguments, calls=calls, returns=returns),
+        case,
         tuple(session.evidence_id(index) for index in sorted(set(pages))),
     )
 

@@ -18,6 +18,7 @@ from instar.engine.documents import AgentText, Catalogue, CatalogueEntry, Draft,
 from instar.engine.llm.answers import NotTheShape
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.errors import Unusable
+from instar.engine.llm.grants import how_to_call, used
 from instar.engine.llm.program import module_of, names_in
 from instar.engine.llm.shapes import Coded, Designed
 from instar.engine.llm.wording import Words, fit
@@ -85,6 +86,7 @@ def write(asker: Asker, prd: Prd, catalogue: Catalogue) -> Draft:
             requirement=requirement,
             design=planned,
             cases=cases,
+            granted=how_to_call([need.name for need in prd.tools], prd.wheels),
             example="" if prd.plan is None else emit(prd.plan, title=prd.title).source,
         )
         code = _module(asker, prd.id, answer.code, form)
@@ -162,7 +164,11 @@ def _package(prd: Prd, code: str, steps: Sequence[str], before: CatalogueEntry |
     mentioned = names_in(code)
     tools = [
         GrantedTool(
-            name=need.name, why=text.tools.get(need.name, need.why), effect=need.effect, parameters=need.parameters
+            name=need.name,
+            why=text.tools.get(need.name, need.why),
+            effect=need.effect,
+            parameters=need.parameters,
+            reach=need.reach,
         )
         for need in prd.tools
         if need.name in mentioned
@@ -174,6 +180,7 @@ def _package(prd: Prd, code: str, steps: Sequence[str], before: CatalogueEntry |
         output_schema=prd.output_schema,
         tools=tools,
         side_effects="writes" if any(tool.effect == "write" for tool in tools) else "none",
+        dependencies=used(prd.wheels, code),
         confidence=prd.confidence,
         lineage=before.lineage if before else prd.id,
         files={},
