@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from instar.memstore.errors import InvalidRequest
-from instar.memstore.recall.chroma_vectors import ChromaVectors, ClientSource, suffix_of
+from instar.memstore.recall.chroma_vectors import ChromaVectors, suffix_of
 from instar.memstore.recall.derived_file import opened_or_anew
 from instar.memstore.recall.embedders import Embedder, WordLlama, embedder_of
 from instar.memstore.recall.errors import EmbedderFailed
 from instar.memstore.recall.feed import Side
 from instar.memstore.recall.recall import PATIENCE, Recall, Reranker
+from instar.memstore.recall.source import GraphSource
 from instar.memstore.recall.sqlite_words import SqliteWords
 from instar.memstore.recall.upkeep import EMBEDDER
 from instar.memstore.recall.vector_file import VectorFile
@@ -51,7 +52,7 @@ def open_recall(
     elif address == "memory:" or folder is None:
         words, make = SqliteWords(None), _in_memory
     elif address.startswith("sqlite:///"):
-        source = ClientSource(folder / "chroma", server)
+        source = GraphSource(folder / "chroma", server)
         words = opened_or_anew(folder / "words.db", SqliteWords)
         make = partial(_side, folder, source)
     else:
@@ -77,7 +78,7 @@ def open_recall(
     )
 
 
-def _side(folder: Path, source: ClientSource, embedder: Embedder) -> Side:
+def _side(folder: Path, source: GraphSource, embedder: Embedder) -> Side:
     file = opened_or_anew(folder / f"vectors-{suffix_of(embedder.name)}.db", VectorFile)
     return Side(embedder, ChromaVectors(source, file, embedder.name), file)
 

@@ -1,0 +1,173 @@
+"""HNSW graphs of vectors by their names, in Chroma: in this process, or on a server of Chroma's own.
+
+Chroma gets vectors that are computed here, sends nothing anywhere and fetches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from instar.memstore.recall.errors import IndexFailed
+from instar.memstore.recall.index import Matrix, Seqs
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+    from chromadb.api.collection_configuration import CreateCollectionConfiguration
+
+_AT_ONCE = 2_000
+_GRAPH: CreateCollectionConfiguration = {
+    "hnsw": {"space": "cosine", "ef_construction": 100, "max_neighbors": 16, "ef_search": 100}
+}
+
+
+class Graphs(Protocol):
+    """Named graphs. One that was never put anything into is empty. Each call is idempotent.
+
+    Raises:
+        IndexFailed: they cannot be read or written.
+    """
+
+    def names(self) -> list[str]:
+        """The graphs that there are."""
+        ...
+
+    def count(self, name: str) -> int:
+        """How many vectors a graph holds."""
+        ...
+
+    def put(self, name: str, seqs: Seqs, matrix: Matrix) -> None:
+        """Add vectors, or replace those of the same documents."""
+        ...
+
+    def take(self, name: str, seqs: Collection[int]) -> None:
+        """Take out the vectors of documents."""
+        ...
+
+    def nearest(self, name: str, vector: Matrix, limit: int) -> Seqs:
+        """Documents by cosine similarity, approximately, the most similar first."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Let go of a graph with all its vectors."""
+        ...
+
+    def close(self) -> None:
+        """Give back connections and files. Closing twice is fine."""
+        ...
+
+
+class ChromaGraphs:
+    """Graphs of a Chroma client. Threads may share it."""
+
+    def __init__(self, client: ClientAPI, location: str) -> None:
+        self._client, self._location = client, location
+        self._collections: dict[str, Any] = {}
+
+    def names(self) -> list[str]:
+        """As Chroma lists them."""
+        with self._translated():
+            return [collection.name for collection in self._client.list_collections()]
+
+    def count(self, name: str) -> int:
+        """As Chroma counts."""
+        with self._translated():
+            return int(self._collection(name).count())
+
+    def put(self, name: str, seqs: Seqs, matrix: Matrix) -> None:
+        """In portions that Chroma takes."""
+        with self._translated():
+            collection = self._collection(name)
+            for at in range(0, len(seqs), _AT_ONCE):
+                part = seqs[at : at + _AT_ONCE]
+                collection.upsert(ids=[str(seq) for seq in part], embeddings=matrix[at : at + _AT_ONCE])
+
+    def take(self, name: str, seqs: Collection[int]) -> None:
+        """In portions that Chroma takes."""
+        ids = [str(seq) for seq in seqs]
+        with self._translated():
+            collection = self._collection(name)
+            for at in range(0, len(ids), _AT_ONCE):
+                collection.delete(ids=ids[at : at + _AT_ONCE])
+
+    def nearest(self, name: str, vector: Matrix, limit: int) -> Seqs:
+        """By the graph."""
+        with self._translated():
+            collection = self._collection(name)
+            found = collection.query(query_embeddings=[vector], n_results=limit, include=[])["ids"][0]
+        return np.fromiter((int(seq) for seq in found), np.int64, len(found))
+
+    def drop(self, name: str) -> None:
+        """One that is not there is dropped already."""
+        from chromadb.errors import NotFoundError  # noqa: PLC0415
+
+        self._collections.pop(name, None)
+        with self._translated():
+            try:
+                self._client.delete_collection(name)
+            except NotFoundError:
+                return
+
+    def close(self) -> None:
+        """Let go of Chroma."""
+        from chromadb.api.client import Client  # noqa: PLC0415
+
+        self._collections.clear()
+        if isinstance(self._client, Client):
+            self._client.close()
+
+    def _collection(self, name: str) -> Any:
+        if name not in self._collections:
+            self._collections[name] = self._client.get_or_create_collection(
+                name, embedding_function=None, configuration=_GRAPH
+            )
+        return self._collections[name]
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        from chromadb.errors import ChromaError  # noqa: PLC0415
+
+        try:
+            yield
+        except (ChromaError, OSError, ValueError, RuntimeError) as error:
+            raise IndexFailed(self._location, f"{type(error).__name__}: {error}"[:300]) from error
+
+
+def embedded_graphs(folder: Path) -> ChromaGraphs:
+    """Chroma in this process, on a folder whose lock is held.
+
+    Raises:
+        IndexFailed: the folder does not hold a sound Chroma database.
+    """
+    import chromadb  # noqa: PLC0415  (takes most of a second)
+    from chromadb.config import Settings  # noqa: PLC0415
+    from chromadb.errors import ChromaError  # noqa: PLC0415
+
+    try:
+        client = chromadb.PersistentClient(folder, settings=Settings(anonymized_telemetry=False))
+    except (ChromaError, OSError, ValueError, RuntimeError) as error:
+        raise IndexFailed(str(folder), f"{type(error).__name__}: {error}"[:300]) from error
+    return ChromaGraphs(client, str(folder))
+
+
+def server_graphs(host: str, port: int) -> ChromaGraphs:
+    """Chroma on a server of its own, which many processes may use.
+
+    Raises:
+        IndexFailed: no server answers there.
+    """
+    import chromadb  # noqa: PLC0415
+    from chromadb.config import Settings  # noqa: PLC0415
+    from chromadb.errors import ChromaError  # noqa: PLC0415
+
+    location = f"{host}:{port}"
+    try:
+        client = chromadb.HttpClient(host, port, settings=Settings(anonymized_telemetry=False))
+        client.heartbeat()
+    except (ChromaError, OSError, ValueError, RuntimeError) as error:
+        raise IndexFailed(location, f"{type(error).__name__}: {error}"[:300]) from error
+    return ChromaGraphs(client, location)
