@@ -22,7 +22,7 @@ from instar.core.models import ledger_of
 from instar.core.runtime import runtime
 from instar.core.settings import Settings
 from instar.engine.compiler.compiler import Compiler
-from instar.engine.documents import Catalogue, Window
+from instar.engine.documents import Catalogue, Memory, Window
 from instar.engine.errors import EngineError
 from instar.engine.importers import Imported, read_sources
 from instar.engine.llm.asker import Asker, Places
@@ -31,7 +31,7 @@ from instar.engine.llm.engine import Hybrid, ModelEngine
 from instar.engine.llm.ledger import Ledger, Spent
 from instar.engine.llm.played import GOOD, parcel_session, playing
 from instar.engine.llm.testing import serving
-from instar.engine.protocol import Engine
+from instar.engine.protocol import Engine, distilled
 from instar.engine.session import Session
 from instar.memstore import Principal
 
@@ -65,6 +65,12 @@ def run(quick: bool) -> Result:
         results[f"tokens_per_session.{name}"] = round(read / (len(sessions) + len(job)), 1)
         results[f"tokens_per_skill.{name}"] = round(total / max(len(skills), 1), 1)
         detail[name] = {"skills": skills, "tokens": total, "calls": sum(row.calls for row in spent)}
+    alone, _ = _night("model", [*sessions, *job], together=1)
+    read = sum(row.input_tokens + row.output_tokens for row in alone if row.role == "distill")
+    detail["model_one_by_one"] = {
+        "tokens_per_session": round(read / (len(sessions) + len(job)), 1),
+        "calls": sum(row.calls for row in alone if row.role == "distill"),
+    }
     chosen = attacks()[:: 6 if quick else 1]
     effects: dict[str, list[str]] = {}
     hidden: list[str] = []
@@ -87,10 +93,10 @@ def run(quick: bool) -> Result:
     return Result(results, detail)
 
 
-def _night(name: str, sessions: Sequence[Session]) -> tuple[list[Spent], list[str]]:
+def _night(name: str, sessions: Sequence[Session], *, together: int = 8) -> tuple[list[Spent], list[str]]:
     """Distil, reflect, specify and write without gates; what was spent, and the skills that were written."""
     with tempfile.TemporaryDirectory() as place, serving(playing(GOOD)) as server:
-        settings = ModelSettings(base_url=server.url, timeout_seconds=60, context_tokens=32_000)
+        settings = ModelSettings(base_url=server.url, timeout_seconds=60, context_tokens=32_000, together=together)
         asker = Asker(settings, Ledger(Path(place) / "spend.db"), Places(), run=name, environment={})
         engines: dict[str, Engine] = {
             "compiler": Compiler(),
@@ -100,7 +106,12 @@ def _night(name: str, sessions: Sequence[Session]) -> tuple[list[Spent], list[st
         engine = engines[name]
         skills: list[str] = []
         try:
-            memories = [memory for session in sessions for memory in engine.distill(session)]
+            memories: list[Memory] = []
+            for session, told in distilled(engine, sessions):
+                if isinstance(told, EngineError):
+                    progress(f"{name}: {session.page_id}: {told}")
+                else:
+                    memories += told
             window = Window("benchmark", sessions, memories)
             for proposal in engine.reflect(window, Catalogue()).proposals:
                 try:

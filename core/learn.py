@@ -17,6 +17,7 @@ from instar.core.recalled import without_recalled
 from instar.core.runtime import Runtime
 from instar.engine.documents import Catalogue, CatalogueEntry, Memory, Prd, Proposal, Reflection, Window
 from instar.engine.errors import Deferred, EngineError
+from instar.engine.protocol import distilled
 from instar.engine.session import Origin, Outcome, OutcomeStatus, Session, ToolSchema
 from instar.memstore import Page, PageDraft, PageType, Provenance, Rejected
 from instar.prompts import render
@@ -62,18 +63,18 @@ def distill(rt: Runtime, scope: str = "", *, only: Collection[str] | None = None
     kinds: Counter[str] = Counter()
     later: Counter[str] = Counter()
     toolsets: dict[str, tuple[ToolSchema, ...]] = {}
-    for number, page in enumerate(waiting, start=1):
-        session = _read(rt, page, toolsets, said)
-        try:
-            memories = rt.engine.distill(session)
-        except EngineError as error:
-            later[str(error)] += 1
-            if isinstance(error, Deferred) and error.stops:
-                later[str(error)] += len(waiting) - number
+    pages = {page.id: page for page in waiting}
+    sessions = (_read(rt, page, toolsets, said) for page in waiting)
+    for number, (session, told) in enumerate(distilled(rt.engine, sessions), start=1):
+        if isinstance(told, EngineError):
+            later[str(told)] += 1
+            if isinstance(told, Deferred) and told.stops:
+                later[str(told)] += len(waiting) - number
                 break
             continue
-        kinds.update(memory.kind.value for memory in memories)
-        _keep(rt, page, memories, done.get(page.id), _state(page, said))
+        page = pages[session.page_id]
+        kinds.update(memory.kind.value for memory in told)
+        _keep(rt, page, told, done.get(page.id), _state(page, said))
         if number % 20 == 0 or number == len(waiting):
             report("distill", done=number, total=len(waiting), note=f"{kinds.total()} memories")
     if later:

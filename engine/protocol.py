@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Protocol, runtime_checkable
 
 from instar.engine.documents import Catalogue, Draft, Memory, Prd, Proposal, Reflection, Window
+from instar.engine.errors import EngineError
 from instar.engine.session import Session
 from instar.sandbox.report import GateReport
 
@@ -31,3 +33,24 @@ class Engine(Protocol):
     def repair(self, draft: Draft, report: GateReport) -> Draft | None:
         """Answer a failed gate with a changed draft, or None when there is nothing to change."""
         ...
+
+
+@runtime_checkable
+class DistilsTogether(Protocol):
+    """An engine for which many sessions at once cost less than each alone."""
+
+    def distill_together(self, sessions: Iterable[Session]) -> Iterator[tuple[Session, list[Memory] | EngineError]]:
+        """Every session with what it taught or why nothing can be said; in whatever order, as soon as it is known."""
+        ...
+
+
+def distilled(engine: Engine, sessions: Iterable[Session]) -> Iterator[tuple[Session, list[Memory] | EngineError]]:
+    """Every session with what it taught, or with the error of the engine; together where the engine can."""
+    if isinstance(engine, DistilsTogether):
+        yield from engine.distill_together(sessions)
+        return
+    for session in sessions:
+        try:
+            yield session, engine.distill(session)
+        except EngineError as error:
+            yield session, error

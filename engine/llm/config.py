@@ -56,6 +56,8 @@ class ModelSettings(_Choice):
     timeout_seconds: float = Field(default=120.0, gt=0)
     parallel: int = Field(default=4, ge=1, le=64)
     """Calls at once, over all processes of a home."""
+    together: int = Field(default=8, ge=1, le=40)
+    """Short sessions that are read with one request."""
     retries: int = Field(default=4, ge=0, le=10)
     longest_wait: float = Field(default=60.0, ge=0)
     """Seconds that a server may ask to wait before a call is given up."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from instar.engine.documents import Memory, MemoryKind
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.evidence import folded, unsupported
 from instar.engine.llm.excerpts import Excerpt, excerpt
 from instar.engine.llm.instructions import attempts_in
-from instar.engine.llm.shapes import Distilled, Statement
+from instar.engine.llm.shapes import Distilled, DistilledTogether, Statement
 from instar.engine.llm.wording import wrong_language
 from instar.engine.session import OutcomeStatus, Session
 
@@ -39,9 +39,43 @@ def distill(asker: Asker, session: Session) -> list[Memory]:
         PROMPT,
         Distilled,
         document=session.page_id,
-        outcome=_RECORDED[session.outcome.status],
-        steps=shown.text,
+        several=False,
+        sessions=[_told(session, shown)],
     )
+    return _kept(asker, session, shown, answer)
+
+
+def distill_several(asker: Asker, sessions: Sequence[Session]) -> dict[str, list[Memory]]:
+    """The same about several short sessions with one request, by page id, less those that the answer passes over.
+
+    What is said of one session is checked against the steps of that session alone.
+
+    Raises:
+        ModelError: the model could not be asked, or gave nothing of the right shape.
+    """
+    each = asker.room("distill", PROMPT) // len(sessions)
+    shown = [excerpt(session, each) for session in sessions]
+    answer = asker.ask(
+        "distill",
+        PROMPT,
+        DistilledTogether,
+        document=f"{len(sessions)} sessions from {sessions[0].page_id}",
+        several=True,
+        sessions=[_told(session, seen) for session, seen in zip(sessions, shown, strict=True)],
+    )
+    found: dict[str, list[Memory]] = {}
+    for told in answer.sessions:
+        if 1 <= told.session <= len(sessions) and sessions[told.session - 1].page_id not in found:
+            session = sessions[told.session - 1]
+            found[session.page_id] = _kept(asker, session, shown[told.session - 1], told)
+    return found
+
+
+def _told(session: Session, shown: Excerpt) -> dict[str, str]:
+    return {"outcome": _RECORDED[session.outcome.status], "steps": shown.text}
+
+
+def _kept(asker: Asker, session: Session, shown: Excerpt, answer: Distilled) -> list[Memory]:
     return [*_supported(asker, session, shown, answer), *_reported(asker, session, shown, answer)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from instar.engine.compiler.compiler import Compiler
@@ -20,17 +20,21 @@ from instar.engine.documents import (
     Reflection,
     Window,
 )
+from instar.engine.errors import EngineError
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.distill import distill
 from instar.engine.llm.grants import Grants
 from instar.engine.llm.reflect import suggest, warnings
 from instar.engine.llm.specify import specify
 from instar.engine.llm.standins import read_as_built_in
+from instar.engine.llm.together import distil_in_requests
 from instar.engine.llm.write import repair, write
 from instar.engine.session import Session
 from instar.sandbox.report import GateReport
 
 MAX_ABSTENTIONS = 20
+ASKED_AT_ONCE = 100
+"""Sessions that are held before the model is asked about them."""
 
 
 class ModelEngine:
@@ -49,9 +53,16 @@ class ModelEngine:
         Raises:
             ModelError: the model could not be asked, or gave nothing of the right shape.
         """
+        return self._with_outcome(session, distill(self._asker, session))
+
+    def distill_together(self, sessions: Iterable[Session]) -> Iterator[tuple[Session, list[Memory] | EngineError]]:
+        """The same about each session or why not, short ones with one request; in another order than they came."""
+        for session, told in distil_in_requests(self._asker, sessions):
+            yield session, told if isinstance(told, EngineError) else self._with_outcome(session, told)
+
+    def _with_outcome(self, session: Session, told: Sequence[Memory]) -> list[Memory]:
         recorded = [memory for memory in self._counting.distill(session) if memory.kind is MemoryKind.OUTCOME]
-        told = [memory for memory in distill(self._asker, session) if memory.kind is not MemoryKind.OUTCOME]
-        return [*recorded, *told]
+        return [*recorded, *(memory for memory in told if memory.kind is not MemoryKind.OUTCOME)]
 
     def reflect(self, window: Window, catalogue: Catalogue) -> Reflection:
         """Proposals of the model, with the failures, gaps and uses that are counted without one."""
@@ -117,9 +128,21 @@ class Hybrid:
             ModelError: the model could not be asked.
         """
         compiled = self._compiler.distill(session)
-        if not compiled or any(memory.kind is not MemoryKind.OUTCOME for memory in compiled):
-            return compiled
-        return self._model.distill(session)
+        return compiled if _says_enough(compiled) else self._model.distill(session)
+
+    def distill_together(self, sessions: Iterable[Session]) -> Iterator[tuple[Session, list[Memory] | EngineError]]:
+        """The same about each session or why not; what the model is asked about is put together where it is short."""
+        asked: list[Session] = []
+        for session in sessions:
+            compiled = self._compiler.distill(session)
+            if _says_enough(compiled):
+                yield session, compiled
+            else:
+                asked.append(session)
+            if len(asked) == ASKED_AT_ONCE:
+                yield from self._model.distill_together(asked)
+                asked = []
+        yield from self._model.distill_together(asked)
 
     def reflect(self, window: Window, catalogue: Catalogue) -> Reflection:
         """The compiler's reflection, and proposals of the model for the tasks that none of its patterns serves."""
@@ -159,6 +182,10 @@ class Hybrid:
     def repair(self, draft: Draft, report: GateReport) -> Draft | None:
         """What a model wrote is mended by the model; what was compiled follows from the evidence."""
         return self._model.repair(draft, report)
+
+
+def _says_enough(compiled: Sequence[Memory]) -> bool:
+    return not compiled or any(memory.kind is not MemoryKind.OUTCOME for memory in compiled)
 
 
 def _with_suggestions(

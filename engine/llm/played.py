@@ -86,6 +86,11 @@ def _numbers(text: str) -> list[JsonValue]:
     ]
 
 
+def told_of(text: str) -> list[int]:
+    """The numbers of the sessions that one request tells of."""
+    return [int(number) for number in re.findall(r"^Session (\d+)\. Recorded", text, re.MULTILINE)]
+
+
 def _use(text: str) -> JsonValue:
     code = re.search(r"parcel (PX-\d+)", text)
     return {
@@ -111,6 +116,9 @@ GOOD: Answers = {
             }
         ],
         "instructions_found": [],
+    },
+    "distilledtogether": lambda text: {
+        "sessions": [{"session": number, **dict(GOOD["distilled"](""))} for number in told_of(text)]  # type: ignore[arg-type]
     },
     "grouped": lambda text: {"groups": [{"what": "tell where a parcel is", "sessions": _numbers(text)}]},
     "found": lambda text: {

@@ -40,6 +40,18 @@ class Distilled(Shape):
     instructions_found: list[Suspicion] = Field(max_length=20)
 
 
+class DistilledOne(Distilled):
+    """What one of several sessions taught."""
+
+    session: int
+
+
+class DistilledTogether(Shape):
+    """What each of several sessions taught."""
+
+    sessions: list[DistilledOne] = Field(max_length=40)
+
+
 class Group(Shape):
     """Sessions in which the same thing was asked for."""
 

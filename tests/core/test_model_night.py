@@ -79,7 +79,7 @@ def test_a_program_that_stays_wrong_reaches_nobody(night: Night) -> None:
 
 def test_a_budget_that_is_spent_leaves_the_rest_for_next_time(night: Night) -> None:
     chosen = {"engine": "model"}
-    with night(**chosen, models={"run_tokens": 6_000}) as (rt, _):
+    with night(**chosen, models={"run_tokens": 6_000, "together": 1}) as (rt, _):
         ingest_sessions(rt, [parcel_session(n) for n in range(9)])
         report = distill(rt)
         assert 0 < report.left_for_later < 9

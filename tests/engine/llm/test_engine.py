@@ -227,7 +227,7 @@ def test_an_improvement_that_changes_nothing_is_no_result(opened: Opened, window
         own = CatalogueEntry(prd.skill, "0.1.0", "", (), prd.id, code=draft.files[SKILL_PY])
         with pytest.raises(Unusable, match="came back unchanged"):
             ModelEngine(asker).write(prd, Catalogue((own,)))
-    with opened({**GOOD, "coded": lambda _: {"code": CODE.replace('";"', 'str(";")')}}) as (asker, _):
+    with opened({**GOOD, "coded": lambda _: {"code": CODE.replace('split(";")', 'rsplit(";", 1)')}}) as (asker, _):
         asker.places = Places()
         better = ModelEngine(asker).write(prd, Catalogue((own,)))
     assert better.version == "0.2.0"
