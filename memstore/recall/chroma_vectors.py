@@ -59,7 +59,7 @@ class ChromaVectors:
     def count(self) -> int:
         """How many vectors Chroma holds."""
         with self._source.graphs() as graphs:
-            return sum(graphs.count(self._name(root)) for root in self._file.counts())
+            return sum(graphs.count(self._name(root)) for root in self._file.roots())
 
     def through(self) -> int:
         """As the file remembers."""
@@ -71,7 +71,7 @@ class ChromaVectors:
 
     def repair(self) -> int:
         """Make collections anew that do not hold as many vectors as the file."""
-        damaged = [root for root in self._file.counts() if not self._is_sound(root)]
+        damaged = [root for root in self._file.roots() if not self._is_sound(root)]
         for root in damaged:
             self._refill(root)
         return len(damaged)

@@ -38,7 +38,7 @@ class ExactVectors:
 
     def count(self) -> int:
         """Over all roots."""
-        return sum(self.file.counts().values())
+        return sum(map(self.file.count_of, self.file.roots()))
 
     def through(self) -> int:
         """As remembered."""

@@ -129,15 +129,15 @@ class Feed:
         return dropped
 
     def _read(self, since: int) -> _Batch | None:
-        settings = self._words.settings()
-        cut = int(settings.get(DETAILS_BEFORE, "0"))
         with self._store.snapshot() as view:
             rows = view.outbox(since, BATCH)
             if not rows:
                 return None
+            settings = self._words.settings()
             if _FIRST not in settings:
                 self._words.remember(_FIRST, _mark(view.outbox(0, 1)[0]))
             pages = view.heads(list(dict.fromkeys(row.page_id for row in rows)))
+        cut = int(settings.get(DETAILS_BEFORE, "0"))
         docs, gone = [], []
         for page in pages.values():
             if page.hidden or retired(page, cut):

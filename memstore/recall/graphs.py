@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 2_000
 _GRAPH: CreateCollectionConfiguration = {
-    "hnsw": {"space": "cosine", "ef_construction": 100, "max_neighbors": 16, "ef_search": 100}
+    "hnsw": {"space": "cosine", "ef_construction": 64, "max_neighbors": 16, "ef_search": 100}
 }
 
 

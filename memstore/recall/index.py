@@ -44,6 +44,10 @@ class Postings(Protocol):
         """Documents that hold all of these terms, the newest first, at most so many; without terms, all wanted."""
         ...
 
+    def each(self, wanted: Wanted, terms: Sequence[str], limit: int) -> list[Seqs]:
+        """The same for each of these terms by itself, in one go."""
+        ...
+
     def rows(self, seqs: Collection[int], wanted: Wanted) -> list[Row]:
         """Those of these documents that are wanted, in any order."""
         ...
@@ -58,6 +62,11 @@ class Postings(Protocol):
 
     def totals(self, scope: str) -> tuple[int, int]:
         """How many documents there are in and below a scope, and how many terms in them."""
+        ...
+
+    def shares(self, scope: str, terms: Sequence[str]) -> Mapping[str, float]:
+        """About which share of the documents of a scope's root holds each of these terms; those for which that is
+        not known, or costs no less than reading them, are missing."""
         ...
 
 
@@ -153,7 +162,8 @@ class VectorKeeper(VectorIndex, Protocol):
         ...
 
     def repair(self) -> int:
-        """Make good what can be made good without the store; returns how many collections that took."""
+        """Make good what can be made good without the store, graphs that are missing for one; returns how many
+        collections that took."""
         ...
 
     def clear(self) -> None:

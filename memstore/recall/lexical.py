@@ -2,8 +2,9 @@
 
 A term that most documents hold says little and has the longest postings. So the postings are read from the newest on
 and no further than `DEEPEST`; a term that goes on beyond that finds candidates only when nothing rarer does, and
-still counts for what the rarer ones found. What stands beside a good match in its session is evidence too: a fact is
-often given in one turn and named in the one before it.
+still counts for what the rarer ones found. Where the index knows how common a term is, such a term is not read at
+all. What stands beside a good match in its session is evidence too: a fact is often given in one turn and named in
+the one before it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ K1, B = 0.9, 0.4
 CONTEXT = 1.5
 """What the score of a page together with its neighbours counts for, against 1 for its own."""
 DEEPEST = 2_500
+FEWEST = 2
+"""So many of the terms are read where all of them are common."""
 POOL = 250
 BESIDE = 60
 """For so many of the best, the pages beside them join the pool."""
@@ -40,12 +43,15 @@ def rank_by_words(postings: Postings, wanted: Wanted, terms: Sequence[str], limi
     documents, length = postings.totals(wanted.scope)
     if not terms or not documents:
         return Ranked((), (), {})
-    found = {term: postings.holding(wanted, [term], DEEPEST) for term in terms}
-    found = {term: seqs for term, seqs in found.items() if len(seqs)}
+    among = _narrowed(postings, wanted, documents)
+    common = _common(postings, wanted, terms, among)
+    found = _found(postings, wanted, [term for term in terms if term not in common])
+    if not found:
+        found = _found(postings, wanted, sorted(common, key=lambda term: common[term])[:FEWEST])
     if not found:
         return Ranked((), (), {})
-    among = _narrowed(postings, wanted, documents)
-    weights = {term: _weight(_frequency(seqs, among), among) for term, seqs in found.items()}
+    weights = {term: _weight(frequency, among) for term, frequency in common.items()}
+    weights |= {term: _weight(_frequency(seqs, among), among) for term, seqs in found.items()}
     pool = _pool(postings, wanted, found, weights)
     rows = postings.rows(pool, wanted)
     mean = max(length / documents, 1.0)
@@ -60,6 +66,20 @@ def rank_by_words(postings: Postings, wanted: Wanted, terms: Sequence[str], limi
     scores = _in_context(scores, held, beside, weights, mean)
     order = sorted((seq for seq, score in scores.items() if score > 0), key=lambda seq: (-scores[seq], -seq))[:limit]
     return Ranked(tuple(order), tuple(scores[seq] for seq in order), beside)
+
+
+def _found(postings: Postings, wanted: Wanted, terms: Sequence[str]) -> dict[str, Seqs]:
+    """The newest documents that hold each of these terms; terms that none holds are missing."""
+    found = postings.each(wanted, terms, DEEPEST)
+    return {term: seqs for term, seqs in zip(terms, found, strict=True) if len(seqs)}
+
+
+def _common(postings: Postings, wanted: Wanted, terms: Sequence[str], among: int) -> dict[str, float]:
+    """About how many documents hold each of those terms that are known to go on beyond `DEEPEST`."""
+    if among <= DEEPEST:
+        return {}
+    shares = postings.shares(wanted.scope, terms)
+    return {term: share * among for term, share in shares.items() if share * among > DEEPEST}
 
 
 def _narrowed(postings: Postings, wanted: Wanted, documents: int) -> int:
@@ -92,7 +112,7 @@ def _pool(postings: Postings, wanted: Wanted, found: Mapping[str, Seqs], weights
     joined = np.concatenate([found[term] for term in used])
     held = np.concatenate([np.full(len(found[term]), weights[term]) for term in used])
     if not rare and len(used) > 1:
-        both = postings.holding(wanted, used, POOL)
+        both = postings.holding(wanted, list(weights), POOL)
         joined = np.concatenate([joined, both])
         held = np.concatenate([held, np.full(len(both), sum(weights.values()))])
     seqs, place = np.unique(joined, return_inverse=True)
@@ -128,7 +148,11 @@ def _in_context(
         if seq not in rows:
             continue
         window = [rows[near] for near in (before.get(seq, 0), seq, after.get(seq, 0)) if near in rows]
-        counts = {term: sum(row.counts.get(term, 0) for row in window) for term in weights}
+        counts: dict[str, int] = {}
+        for row in window:
+            for term in weights:
+                if times := row.counts.get(term):
+                    counts[term] = counts.get(term, 0) + times
         length = sum(row.length for row in window)
         found[seq] += CONTEXT * _score(counts, length, weights, mean * len(window))
     return found

@@ -57,11 +57,13 @@ def links_at(
 ) -> dict[str, list[Link]]:
     """The links at each of these pages, as far as they lie under the grants."""
     found: dict[str, list[Link]] = {}
-    seqs: set[int] = set()
     asked = list(pages)
+    marks: dict[str, list[str]] = {}
     for page in asked:
-        wanted = Wanted(page.scope.partition("/")[0], (mark("tag", f"link:{page.id}"),), now=now)
-        seqs.update(postings.holding(wanted, [], _MOST).tolist())
+        marks.setdefault(page.scope.partition("/")[0], []).append(mark("tag", f"link:{page.id}"))
+    seqs: set[int] = set()
+    for root, ends in marks.items():
+        seqs.update(*(held.tolist() for held in postings.each(Wanted(root, now=now), ends, _MOST)))
     if not seqs:
         return found
     ids = {page.id for page in asked}

@@ -29,12 +29,12 @@ def rank_by_meaning(postings: Postings, vectors: VectorIndex, wanted: Wanted, ve
     if not vector.any():
         return Near()
     root = root_of(wanted.scope)
+    narrowed = wanted.marks or wanted.since is not None or wanted.until is not None
+    if not narrowed and postings.totals(root)[0] > EXACT:
+        return _near(vectors, root, vector, vectors.nearest(root, vector, _REACH)[:limit], limit)
     inside = postings.holding(wanted, [], EXACT + 1)
     if len(inside) > EXACT:
         found = vectors.nearest(root, vector, _REACH)
-        narrowed = wanted.marks or wanted.since is not None or wanted.until is not None
-        if not narrowed:
-            return _near(vectors, root, vector, found[:limit], limit)
         kept = {row.seq for row in postings.rows(found.tolist(), wanted)}
         # What the graph finds may lie elsewhere; the newest of those that are wanted are looked at in any case.
         inside = np.unique(np.concatenate([inside, np.fromiter(kept, np.int64, len(kept))]))

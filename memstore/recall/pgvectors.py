@@ -1,4 +1,4 @@
-"""Vectors in pgvector: one table for each embedder and scope root, in half precision, under an HNSW graph."""
+"""Vectors in pgvector: one table for each embedder and scope root, in half precision; HNSW where they are many."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, LiteralString
 
 import numpy as np
 from psycopg import Connection
-from psycopg.sql import SQL, Composed, Identifier, Literal
+from psycopg.sql import SQL, Identifier, Literal
 
 from instar.memstore.recall.chroma_vectors import suffix_of
 from instar.memstore.recall.index import Matrix, Seqs, Vectors
-from instar.memstore.recall.postgres import Session
+from instar.memstore.recall.pg_session import Session
 
 _SCHEMA: tuple[LiteralString, ...] = (
     "CREATE EXTENSION IF NOT EXISTS vector",
@@ -23,6 +23,11 @@ _SCHEMA: tuple[LiteralString, ...] = (
 )
 _HEADER = 4
 """Bytes before the numbers of a half vector: its dimensions, and two that are not used."""
+SETTINGS: LiteralString = "; SET hnsw.ef_search = 300; SET hnsw.iterative_scan = relaxed_order"
+"""As far as a graph is looked around in; where more is asked for, or rows are gone, it is looked on."""
+GRAPHED = 5_000
+"""Up to so many vectors are compared one by one."""
+_COPY_BEGIN, _COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 
 
 class PostgresVectors:
@@ -41,18 +46,12 @@ class PostgresVectors:
             return
         with self._session.writing() as connection:
             table = self._table(connection, root, vectors.matrix.shape[1])
-            rows = [
-                (int(seq), "[" + ",".join(map(str, row)) + "]")
-                for seq, row in zip(vectors.seqs, vectors.matrix.round(6).tolist(), strict=True)
-            ]
-            with connection.cursor() as cursor:
-                cursor.executemany(
-                    SQL(
-                        "INSERT INTO {} VALUES(%s, %s::halfvec)"
-                        " ON CONFLICT (seq) DO UPDATE SET vector = excluded.vector"
-                    ).format(table),
-                    rows,
-                )
+            connection.execute(SQL("DELETE FROM {} WHERE seq = ANY(%s)").format(table), [vectors.seqs.tolist()])
+            with (
+                connection.cursor() as cursor,
+                cursor.copy(SQL("COPY {} FROM STDIN (FORMAT BINARY)").format(table)) as copy,
+            ):
+                copy.write(_COPY_BEGIN + _tuples(vectors) + _COPY_END)
 
     def take(self, root: str, seqs: Collection[int]) -> None:
         """Delete."""
@@ -66,13 +65,11 @@ class PostgresVectors:
         """By pgvector's HNSW graph."""
         if not self._there(root):
             return np.empty(0, np.int64)
-        with self._session.transaction() as connection:
-            connection.execute("SELECT set_config('hnsw.ef_search', %s, true)", [str(min(max(limit, 40), 1000))])
-            asked = "[" + ",".join(map(str, vector.tolist())) + "]"
-            rows = connection.execute(
-                SQL("SELECT seq FROM {} ORDER BY vector <=> %s::halfvec LIMIT %s").format(self._name(root)),
-                [asked, limit],
-            ).fetchall()
+        asked = "[" + ",".join(map(str, vector.tolist())) + "]"
+        rows = self._session.all(
+            SQL("SELECT seq FROM {} ORDER BY vector <=> %s::halfvec LIMIT %s").format(self._name(root)),
+            [asked, limit],
+        )
         return np.fromiter((row[0] for row in rows), np.int64, len(rows))
 
     def of(self, root: str, seqs: Collection[int]) -> Vectors:
@@ -108,8 +105,25 @@ class PostgresVectors:
             )
 
     def repair(self) -> int:
-        """The database keeps rows and graph together."""
-        return 0
+        """Make the graphs of roots that have become many. One built at once takes a fraction of growing it."""
+        made = 0
+        for (name,) in self._session.all("SELECT name FROM recall_vectors WHERE embedder = %s", [self._embedder]):
+            graph = f"{name}_graph"
+            if self._session.all("SELECT 1 FROM pg_class WHERE relname = %s", [graph]):
+                continue
+            sql = SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT %s) AS held").format(Identifier(name))
+            if self._session.all(sql, [GRAPHED + 1])[0][0] > GRAPHED:
+                self._build(name, graph)
+                made += 1
+        return made
+
+    def _build(self, name: str, graph: str) -> None:
+        sql = SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (vector halfvec_cosine_ops)")
+        with self._session.writing() as connection:
+            connection.execute("SET LOCAL maintenance_work_mem = '512MB'")
+            connection.execute("SET LOCAL max_parallel_maintenance_workers = 2")
+            connection.execute(sql.format(Identifier(graph), Identifier(name)))
+            connection.execute(SQL("ANALYZE {}").format(Identifier(name)))
 
     def clear(self) -> None:
         """Drop the tables of this embedder."""
@@ -168,19 +182,23 @@ class PostgresVectors:
     def _table(self, connection: Connection[Any], root: str, dimensions: int) -> Identifier:
         name = self._plain_name(root)
         if root not in self._known:
-            statements: list[Composed] = [
-                SQL("CREATE TABLE IF NOT EXISTS {} (seq BIGINT PRIMARY KEY, vector HALFVEC({}) NOT NULL)").format(
-                    Identifier(name), Literal(dimensions)
-                ),
-                SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (vector halfvec_cosine_ops)").format(
-                    Identifier(f"{name}_graph"), Identifier(name)
-                ),
-            ]
-            for statement in statements:
-                connection.execute(statement)
+            statement = "CREATE TABLE IF NOT EXISTS {} (seq BIGINT PRIMARY KEY, vector HALFVEC({}) NOT NULL)"
+            connection.execute(SQL(statement).format(Identifier(name), Literal(dimensions)))
             connection.execute(
                 "INSERT INTO recall_vectors VALUES(%s, %s, %s) ON CONFLICT DO NOTHING",
                 [name, self._embedder, root],
             )
             self._known.add(root)
         return Identifier(name)
+
+
+def _tuples(vectors: Vectors) -> bytes:
+    """Rows of a sequence number and a half vector, as COPY takes them."""
+    count, dimensions = vectors.matrix.shape
+    size = _HEADER + 2 * dimensions
+    number, length = ">i2", ">i4"
+    layout = [("fields", number), ("first", length), ("seq", ">i8"), ("second", length), ("dimensions", number)]
+    rows = np.zeros(count, np.dtype([*layout, ("unused", number), ("vector", ">f2", (dimensions,))]))
+    rows["fields"], rows["first"], rows["second"], rows["dimensions"] = 2, 8, size, dimensions
+    rows["seq"], rows["vector"] = vectors.seqs, vectors.matrix
+    return rows.tobytes()

@@ -1,28 +1,30 @@
-"""The index in the database of the pages: words as `tsvector` under GIN, vectors in pgvector under HNSW.
+"""The index of words in the database of the pages: hashes of terms under GIN, and beside them what is ranked by.
 
 Terms are made here, not by the text search parser of the server, so that both back ends find the same. As in SQLite
-every lexeme carries the number of its scope root, and every root has a table of vectors of its own.
+every term carries its scope root: what is indexed is a hash of 32 bits of both, which keeps the rows that a common
+term leads to few to a page of disk. Where two terms share a hash, a page too many is looked at, and dropped again.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import hashlib
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, LiteralString
 
 import numpy as np
 import psycopg
-from psycopg.sql import Composed
 
 from instar.memstore.recall.documents import Doc, root_of
 from instar.memstore.recall.embedders import Embedder
 from instar.memstore.recall.errors import IndexFailed
 from instar.memstore.recall.feed import Side
 from instar.memstore.recall.index import Row, Seqs, Wanted, WordIndex
+from instar.memstore.recall.pg_session import Session
 
-_LOCK = 7_469_003
-"""Number of the advisory lock of whoever writes the index."""
+FORMAT = 2
+_DERIVED: LiteralString = "recall_docs, recall_terms, recall_scopes, recall_roots, recall_meta"
 _SCHEMA: tuple[LiteralString, ...] = (
     "CREATE TABLE IF NOT EXISTS recall_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS recall_roots(id SERIAL PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
@@ -30,66 +32,21 @@ _SCHEMA: tuple[LiteralString, ...] = (
     " root INT NOT NULL, docs BIGINT NOT NULL DEFAULT 0, terms BIGINT NOT NULL DEFAULT 0)",
     "CREATE TABLE IF NOT EXISTS recall_docs(seq BIGINT PRIMARY KEY, id TEXT NOT NULL, scope INT NOT NULL,"
     " session BIGINT NOT NULL, created BIGINT NOT NULL, expires BIGINT, length INT NOT NULL,"
-    " words TEXT NOT NULL, counts BYTEA NOT NULL, marks TEXT NOT NULL, lexemes TSVECTOR NOT NULL)",
+    " words TEXT NOT NULL, counts BYTEA NOT NULL, marks TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS recall_terms(seq BIGINT PRIMARY KEY, created BIGINT NOT NULL, terms INT[] NOT NULL)",
+    "ALTER TABLE recall_terms ALTER COLUMN terms SET STATISTICS 300",
     "CREATE TABLE IF NOT EXISTS recall_shown(seq BIGINT PRIMARY KEY, times BIGINT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS recall_docs_session ON recall_docs(session, seq) WHERE session != 0",
     "CREATE INDEX IF NOT EXISTS recall_docs_scope ON recall_docs(scope, seq)",
-    "CREATE INDEX IF NOT EXISTS recall_docs_lexemes ON recall_docs USING gin(lexemes)",
+    "CREATE INDEX IF NOT EXISTS recall_terms_held ON recall_terms USING gin(terms)",
 )
 _THROUGH = "through"
+_FORMAT = "format"
 _FOREVER = 1 << 62
-
-
-class Session:
-    """One connection that threads take turns on; it is made anew when it was lost."""
-
-    def __init__(self, address: str) -> None:
-        self._address = address.replace("postgresql+psycopg://", "postgresql://", 1)
-        self._lock = threading.RLock()
-        self._connection: psycopg.Connection[Any] | None = None
-
-    def all(self, sql: LiteralString | Composed, given: Sequence[Any] = ()) -> list[Any]:
-        """The rows of a query."""
-        with self._open() as connection, connection.cursor(binary=True) as cursor:
-            return cursor.execute(sql, given).fetchall()
-
-    @contextmanager
-    def writing(self) -> Iterator[psycopg.Connection[Any]]:
-        """A transaction, alone among those who write the index."""
-        with self._open() as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-            yield connection
-
-    @contextmanager
-    def transaction(self) -> Iterator[psycopg.Connection[Any]]:
-        """A transaction that reads."""
-        with self._open() as connection, connection.transaction():
-            yield connection
-
-    def alone(self, sql: LiteralString) -> None:
-        """Run a statement that must not be part of a transaction."""
-        with self._open() as connection:
-            connection.execute(sql)
-
-    def close(self) -> None:
-        """Close the connection; the next use opens another one."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-
-    @contextmanager
-    def _open(self) -> Iterator[psycopg.Connection[Any]]:
-        with self._lock:
-            try:
-                if self._connection is None or self._connection.closed:
-                    self._connection = psycopg.connect(self._address, autocommit=True, connect_timeout=10)
-                yield self._connection
-            except psycopg.Error as error:
-                if isinstance(error, psycopg.OperationalError):
-                    self.close()
-                line = (str(error).strip() or type(error).__name__).splitlines()[0]
-                raise IndexFailed("the index in PostgreSQL", line) from error
+_FEW = 20_000
+"""Below so many documents it does not matter how common a term is."""
+_REMEMBERED = 60.0
+"""Seconds for which the shares of common terms are not asked for again."""
 
 
 class PostgresWords:
@@ -97,9 +54,15 @@ class PostgresWords:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._added, self._documents = 0, 0
+        """Documents since the statistics were last made, and before that."""
+        self._common: tuple[float, Mapping[int, float]] = (0.0, {})
         with session.writing() as connection:
+            if _format(connection) not in (None, str(FORMAT)):
+                connection.execute(f"DROP TABLE {_DERIVED}")
             for statement in _SCHEMA:
                 connection.execute(statement)
+            _remember(connection, _FORMAT, str(FORMAT))
 
     # The writer's side
 
@@ -130,6 +93,12 @@ class PostgresWords:
             _take(connection, [*gone, *(doc.seq for doc in docs)])
             _put(connection, docs)
             _remember(connection, _THROUGH, str(through))
+        self._added += len(docs)
+        if self._added > max(_FEW, self._documents // 2):
+            self._documents += self._added
+            self._added = 0
+            self._session.alone("ANALYZE recall_terms")
+            self._common = (0.0, {})
 
     def withdraw(self, seqs: Collection[int]) -> None:
         """Take out documents that the store still has."""
@@ -154,11 +123,15 @@ class PostgresWords:
     def clear(self) -> None:
         """Forget everything but how often what was shown; the settings too."""
         with self._session.writing() as connection:
-            connection.execute("TRUNCATE recall_docs, recall_scopes, recall_roots, recall_meta")
+            connection.execute(f"TRUNCATE {_DERIVED}")
+            _remember(connection, _FORMAT, str(FORMAT))
+        self._added = self._documents = 0
+        self._common = (0.0, {})
 
     def purge(self) -> None:
-        """Rewrite the table, so that nothing of what was taken out stays on its pages."""
+        """Rewrite the tables, so that nothing of what was taken out stays on their pages."""
         self._session.alone("VACUUM FULL recall_docs")
+        self._session.alone("VACUUM FULL recall_terms")
 
     def close(self) -> None:
         """Close the connection."""
@@ -168,29 +141,53 @@ class PostgresWords:
 
     def holding(self, wanted: Wanted, terms: Sequence[str], limit: int) -> Seqs:
         """The newest documents that hold all of these terms."""
-        root = self._session.all("SELECT id FROM recall_roots WHERE name = %s", [root_of(wanted.scope)])
-        if not root:
-            return np.empty(0, np.int64)
-        asked = [*wanted.marks, *terms]
-        query = " & ".join(f"'{_lexeme(root[0][0], term)}'" for term in asked)
+        if wanted.marks or terms:
+            return self._held(wanted, [terms], limit)[0]
+        sql: LiteralString = (
+            "SELECT seq FROM recall_docs WHERE scope IN (SELECT id FROM recall_scopes"
+            " WHERE root = (SELECT id FROM recall_roots WHERE name = %s))"
+            " AND created >= %s AND created < %s ORDER BY seq DESC LIMIT %s"
+        )
+        since, until = wanted.since or -_FOREVER, wanted.until or _FOREVER
+        return _seqs(self._session.all(sql, (root_of(wanted.scope), since, until, limit)))
+
+    def each(self, wanted: Wanted, terms: Sequence[str], limit: int) -> list[Seqs]:
+        """In one round trip."""
+        return self._held(wanted, [[term] for term in terms], limit)
+
+    def _held(self, wanted: Wanted, asked: Sequence[Sequence[str]], limit: int) -> list[Seqs]:
+        root = root_of(wanted.scope)
         window = (wanted.since or -_FOREVER, wanted.until or _FOREVER, limit)
-        if not asked:
-            rows = self._session.all(
-                "SELECT seq FROM recall_docs WHERE scope IN (SELECT id FROM recall_scopes WHERE root = %s)"
-                " AND created >= %s AND created < %s ORDER BY seq DESC LIMIT %s",
-                (root[0][0], *window),
-            )
-        elif wanted.since is None and wanted.until is None:
-            rows = self._session.all(
-                "SELECT seq FROM recall_docs WHERE lexemes @@ %s::tsquery ORDER BY seq DESC LIMIT %s", (query, limit)
-            )
-        else:
-            rows = self._session.all(
-                "SELECT seq FROM recall_docs WHERE lexemes @@ %s::tsquery AND created >= %s AND created < %s"
-                " ORDER BY seq DESC LIMIT %s",
-                (query, *window),
-            )
-        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+        given = [([_hash(root, term) for term in (*wanted.marks, *terms)], *window) for terms in asked]
+        # Left to itself the planner reads from the newest on, and looks at everything where the term is rare.
+        sql: LiteralString = (
+            "WITH held AS MATERIALIZED (SELECT seq, created FROM recall_terms WHERE terms @> %s::int[])"
+            " SELECT seq FROM held WHERE created >= %s AND created < %s ORDER BY seq DESC LIMIT %s"
+        )
+        return [_seqs(rows) for rows in self._session.each(sql, given)]
+
+    def shares(self, scope: str, terms: Sequence[str]) -> dict[str, float]:
+        """As the statistics of the database tell, which are made anew as the index grows."""
+        if self._common[0] < time.monotonic():
+            self._common = (time.monotonic() + _REMEMBERED, self._frequencies())
+        root = root_of(scope)
+        counts = {term: self._common[1].get(_hash(root, term)) for term in terms}
+        if not any(counts.values()):
+            return {}
+        documents = max(self.totals(root)[0], 1)
+        return {term: min(count / documents, 1.0) for term, count in counts.items() if count}
+
+    def _frequencies(self) -> dict[int, float]:
+        """About how many documents hold each of the most common terms."""
+        rows = self._session.all(
+            "SELECT reltuples::float8, most_common_elems::text::int[], most_common_elem_freqs::float8[]"
+            " FROM pg_stats JOIN pg_class ON pg_class.oid = 'recall_terms'::regclass"
+            " WHERE schemaname = current_schema() AND tablename = 'recall_terms' AND attname = 'terms'"
+            " AND reltuples > %s AND most_common_elems IS NOT NULL",
+            [float(_FEW)],
+        )
+        # Behind the frequencies of the elements stand three more numbers.
+        return {one: share * rows for rows, ones, shares in rows for one, share in zip(ones, shares, strict=False)}
 
     def rows(self, seqs: Collection[int], wanted: Wanted) -> list[Row]:
         """Those that are wanted."""
@@ -234,9 +231,22 @@ class PostgresWords:
         return docs, length
 
 
-def _lexeme(root: int, term: str) -> str:
-    """A term of one root. Terms hold letters, digits and `_` only, so there is nothing to quote."""
-    return f"{root}{term}" if term[0] == "_" else f"{root}_{term}"
+def _seqs(rows: Sequence[tuple[int]]) -> Seqs:
+    return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+
+
+@lru_cache(maxsize=200_000)
+def _hash(root: str, term: str) -> int:
+    digest = hashlib.blake2b(f"{root}\0{term}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def _format(connection: psycopg.Connection[Any]) -> str | None:
+    """The format of the index that there is; None for none, empty for one from before formats had numbers."""
+    if connection.execute("SELECT to_regclass('recall_meta')").fetchone() == (None,):
+        return None
+    found = connection.execute("SELECT value FROM recall_meta WHERE name = %s", [_FORMAT]).fetchone()
+    return found[0] if found else ""
 
 
 def _remember(connection: psycopg.Connection[Any], name: str, value: str) -> None:
@@ -247,43 +257,30 @@ def _remember(connection: psycopg.Connection[Any], name: str, value: str) -> Non
 
 
 def _put(connection: psycopg.Connection[Any], docs: Sequence[Doc]) -> None:
-    places: dict[str, tuple[int, int]] = {}
+    places: dict[str, int] = {}
     totals: dict[int, list[int]] = {}
-    rows = []
-    for doc in docs:
-        if doc.scope not in places:
-            places[doc.scope] = _place(connection, doc.scope)
-        root, scope = places[doc.scope]
-        length = sum(doc.words.values())
-        lexemes = [_lexeme(root, term) for term in (*doc.words, *doc.marks)]
-        rows.append(
-            (
-                doc.seq,
-                doc.id,
-                scope,
-                doc.session,
-                doc.created,
-                doc.expires,
-                length,
-                " ".join(doc.words),
-                bytes(doc.words.values()),
-                " ".join(doc.marks),
-                lexemes,
-            )
-        )
-        total = totals.setdefault(scope, [0, 0])
-        total[0] += 1
-        total[1] += length
     with connection.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO recall_docs VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, array_to_tsvector(%s::text[]))",
-            rows,
-        )
+        for scope in dict.fromkeys(doc.scope for doc in docs):
+            places[scope] = _place(connection, scope)
+        with cursor.copy("COPY recall_docs FROM STDIN") as copy:
+            for doc in docs:
+                length = sum(doc.words.values())
+                total = totals.setdefault(places[doc.scope], [0, 0])
+                total[0] += 1
+                total[1] += length
+                given = (doc.seq, doc.id, places[doc.scope], doc.session, doc.created, doc.expires, length)
+                copy.write_row((*given, " ".join(doc.words), bytes(doc.words.values()), " ".join(doc.marks)))
+        with cursor.copy("COPY recall_terms FROM STDIN") as copy:
+            for doc in docs:
+                root = root_of(doc.scope)
+                held = ",".join(str(_hash(root, term)) for term in (*doc.words, *doc.marks))
+                copy.write_row((doc.seq, doc.created, f"{{{held}}}"))
     _count(connection, totals)
 
 
 def _take(connection: psycopg.Connection[Any], seqs: Collection[int]) -> None:
     totals: dict[int, list[int]] = {}
+    connection.execute("DELETE FROM recall_terms WHERE seq = ANY(%s)", [list(seqs)])
     for scope, length in connection.execute(
         "DELETE FROM recall_docs WHERE seq = ANY(%s) RETURNING scope, length", [list(seqs)]
     ):
@@ -293,19 +290,19 @@ def _take(connection: psycopg.Connection[Any], seqs: Collection[int]) -> None:
     _count(connection, totals)
 
 
-def _place(connection: psycopg.Connection[Any], scope: str) -> tuple[int, int]:
-    """The numbers of a scope and its root, given out on first sight."""
-    root = connection.execute("SELECT id FROM recall_roots WHERE name = %s", [root_of(scope)]).fetchone()
-    if root is None:
-        sql: LiteralString = "INSERT INTO recall_roots(name) VALUES(%s) RETURNING id"
-        root = connection.execute(sql, [root_of(scope)]).fetchone()
+def _place(connection: psycopg.Connection[Any], scope: str) -> int:
+    """The number of a scope, given out on first sight, as is that of its root."""
+    name = root_of(scope)
+    connection.execute("INSERT INTO recall_roots(name) VALUES(%s) ON CONFLICT DO NOTHING", [name])
+    connection.execute(
+        "INSERT INTO recall_scopes(path, root) SELECT %s, id FROM recall_roots WHERE name = %s"
+        " ON CONFLICT DO NOTHING",
+        [scope, name],
+    )
     found = connection.execute("SELECT id FROM recall_scopes WHERE path = %s", [scope]).fetchone()
-    if found is None and root is not None:
-        sql = "INSERT INTO recall_scopes(path, root) VALUES(%s, %s) RETURNING id"
-        found = connection.execute(sql, [scope, root[0]]).fetchone()
-    if root is None or found is None:
+    if found is None:
         raise IndexFailed("the index in PostgreSQL", "a number was not given out")
-    return root[0], found[0]
+    return int(found[0])
 
 
 def _count(connection: psycopg.Connection[Any], totals: Mapping[int, Sequence[int]]) -> None:
@@ -318,12 +315,12 @@ def _count(connection: psycopg.Connection[Any], totals: Mapping[int, Sequence[in
 
 def open_postgres(address: str) -> tuple[WordIndex, Callable[[Embedder], Side]]:
     """The index of words, and what makes the vectors of an embedder."""
-    from instar.memstore.recall.pgvectors import PostgresVectors  # noqa: PLC0415  (imports from here)
+    from instar.memstore.recall.pgvectors import SETTINGS, PostgresVectors  # noqa: PLC0415  (imports from here)
 
     session = Session(address)
 
     def side(embedder: Embedder) -> Side:
-        vectors = PostgresVectors(Session(address), embedder.name)
+        vectors = PostgresVectors(Session(address, SETTINGS), embedder.name)
         return Side(embedder, vectors, vectors)
 
     return PostgresWords(session), side

@@ -174,6 +174,10 @@ class SqliteWords:
         )
         return _seqs(self._file.all(sql, (match, wanted.since or -_FOREVER, wanted.until or _FOREVER, limit)))
 
+    def each(self, wanted: Wanted, terms: Sequence[str], limit: int) -> list[Seqs]:
+        """One after the other, which costs no round trips here."""
+        return [self.holding(wanted, [term], limit) for term in terms]
+
     def rows(self, seqs: Collection[int], wanted: Wanted) -> list[Row]:
         """Those that are wanted."""
         asked = frozenset(wanted.marks)
@@ -210,6 +214,10 @@ class SqliteWords:
         sql = "SELECT total(docs), total(terms) FROM scopes WHERE path = ? OR path > ? AND path < ?"
         docs, length = self._file.all(sql, (scope, scope + "/", scope + "0"))[0]
         return int(docs), int(length)
+
+    def shares(self, scope: str, terms: Sequence[str]) -> dict[str, float]:
+        """None is known. Postings are read from the newest on, so that a common term costs no more than others."""
+        return {}
 
     # Inside
 

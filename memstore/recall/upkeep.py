@@ -52,21 +52,25 @@ class Upkeep:
             IndexFailed: a part of the index cannot be written.
             EmbedderFailed: there are no vectors to be had.
         """
+        done, complete = self._run(seconds, progress)
+        if complete and seconds is None:
+            for side in self.sides():
+                side.vectors.repair()
+        return done
+
+    def _run(self, seconds: float | None, progress: Progress | None = None) -> tuple[int, bool]:
+        """How many batches were brought in, and whether that was all."""
         end = float("inf") if seconds is None else time.monotonic() + seconds
         sides, done = self.sides(), 0
         try:
-            if seconds is None:
-                for side in sides:
-                    side.vectors.repair()
             while self._feed.step(sides):
                 done += 1
                 if progress is not None:
                     progress(done * BATCH)
                 if time.monotonic() > end:
-                    break
-            else:
-                self._switch()
-            return done
+                    return done, False
+            self._switch()
+            return done, True
         except (IndexFailed, IndexHeld, EmbedderFailed):
             # Whatever is wrong with the vectors, the words need not wait for it.
             while self._feed.step([]):
@@ -98,7 +102,8 @@ class Upkeep:
         """
         found = list(self._notices)
         try:
-            self.catch_up(seconds=patience)
+            if self._run(patience)[1]:
+                return found
         except (IndexHeld, IndexFailed, EmbedderFailed) as error:
             found.append(str(error))
         try:

@@ -62,9 +62,15 @@ class VectorFile:
         """How many vectors there are of a root."""
         return int(self._file.all("SELECT count(*) FROM vectors WHERE root = ?", (root,))[0][0])
 
-    def counts(self) -> dict[str, int]:
-        """How many vectors there are of each root."""
-        return dict(self._file.all("SELECT root, count(*) FROM vectors GROUP BY root"))
+    def roots(self) -> list[str]:
+        """The roots that there are vectors of, each found by one step in the index."""
+        sql = (
+            "WITH RECURSIVE of(root) AS (SELECT min(root) FROM vectors"
+            " UNION ALL SELECT (SELECT min(root) FROM vectors WHERE root > of.root) FROM of"
+            " WHERE of.root IS NOT NULL)"
+            " SELECT root FROM of WHERE root IS NOT NULL"
+        )
+        return [root for (root,) in self._file.all(sql)]
 
     def known(self, embedder: str, digests: Sequence[str]) -> dict[str, Matrix]:
         """Vectors of texts that were computed before, by the SHA-256 of the text."""

@@ -52,7 +52,10 @@ def terms(text: str) -> Iterator[str]:
 
 def counts(text: str) -> Counter[str]:
     """How often each term occurs, for the first `MAX_TERMS` different ones."""
-    found = Counter(terms(text))
+    found: Counter[str] = Counter()
+    for run, times in Counter(_RUN.findall(_excerpt(text))).items():
+        for term in _terms_of_run(run):
+            found[term] += times
     return found if len(found) <= MAX_TERMS else Counter(dict(list(found.items())[:MAX_TERMS]))
 
 
