@@ -18,12 +18,15 @@ from instar.flows.errors import PrefectRefused
 from instar.flows.orphans import marked
 from instar.flows.rest import Rest
 from instar.flows.server import Server
+from instar.flows.vectors import VectorsOwner
 from instar.flows.worker import Worker
 
 PATIENCE = 600.0
 """Seconds to wait for something that has to happen, on a machine that has other work as well."""
 LOOK = 0.1
-LIVE = ("server", "worker", "run")
+ALIVE = {"server": "prefect/server.alive", "worker": "prefect/worker.alive", "vectors": "index/vectors.alive"}
+"""Where each process of a home says that it lives."""
+LIVE = (*ALIVE, "run")
 
 
 class TookTooLong(Exception):
@@ -48,6 +51,7 @@ class Home:
         """Start what does not run, as `instar up` does."""
         info = Server(self.path).start(timeout=PATIENCE)
         Worker(self.path).start(info, self.settings, project=self.path, timeout=PATIENCE)
+        VectorsOwner(self.path).start(timeout=PATIENCE)
         return self.rest
 
     @property
@@ -59,6 +63,7 @@ class Home:
     def down(self) -> list[int]:
         """End everything; returns the processes that are left, which should be none."""
         Worker(self.path).stop()
+        VectorsOwner(self.path).stop()
         Server(self.path).stop()
         return marked(self.path)
 
@@ -106,11 +111,11 @@ class Home:
         return None
 
     def kill(self, victim: str, run: str) -> bool:
-        """SIGKILL the server, the worker or the process of a run; returns whether it was there."""
+        """SIGKILL server, worker, owner of the vectors, or the process of a run; returns whether it was there."""
         if victim == "run":
             pid = self.process_of(run)
         else:
-            written = (self.path / "prefect" / f"{victim}.alive").read_text(encoding="ascii").strip()
+            written = (self.path / ALIVE[victim]).read_text(encoding="ascii").strip()
             pid = int(written) if written.isdigit() else None
         if pid is None:
             return False

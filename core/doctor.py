@@ -56,6 +56,7 @@ def examine(settings: Settings) -> list[Check]:
         _guarded("store", lambda: _store(settings)),
         _guarded("sandbox", lambda: _sandbox(settings)),
         _guarded("skills", lambda: _skills(settings)),
+        _guarded("index", lambda: _index(settings)),
         _guarded("capture", lambda: _capture(settings)),
         _guarded("tools", lambda: _tools(settings)),
         Check(part="engine", condition=Condition.PRESENT, detail="compiler: needs no model and no network"),
@@ -146,6 +147,22 @@ def _tools(settings: Settings) -> Check:
         )
     load_bindings(settings.tools)
     return Check(part="tools", condition=Condition.PRESENT, detail=str(settings.tools))
+
+
+def _index(settings: Settings) -> Check:
+    # Imported late: numpy takes a moment, and every other part is examined without it.
+    from instar.memstore.recall.owner import owner_of  # noqa: PLC0415
+
+    folder = settings.home / "index" / "chroma"
+    if settings.index_server:
+        detail = f"vectors on the Chroma server at {settings.index_server}; who may reach it is up to you"
+    elif not settings.database.startswith("sqlite:"):
+        detail = "words and vectors in the database of the store"
+    elif pid := owner_of(folder):
+        detail = f"process {pid} owns the vectors, and answers this user only"
+    else:
+        detail = "whoever needs the vectors opens them; `instar up` starts one owner for all"
+    return Check(part="index", condition=Condition.PRESENT, detail=detail)
 
 
 def _capture(settings: Settings) -> Check:

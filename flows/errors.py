@@ -8,6 +8,7 @@ FlowsError
 ├── ServerEnded              the server ended while it was starting
 ├── WorkerNotReady           the worker did not begin to serve in time
 ├── WorkerEnded              the worker ended while it was starting
+├── VectorsEnded             the process that owns the vectors ended while it was starting, or did not answer
 ├── CannotEnd                a process did not end, not even when killed
 ├── ServerNotRunning         the command needs a server, and none answers
 ├── PrefectRefused           the server did not answer a call of its API, or said no
@@ -103,6 +104,16 @@ class WorkerEnded(_WithLog):
 
     def __str__(self) -> str:
         return f"the worker ended {self.seconds:.1f} s after its start; see {self.log}{self._tail()}"
+
+
+class VectorsEnded(_WithLog):
+    """The process that owns the vectors ended while it was starting, or did not answer; recall does without it."""
+
+    def __str__(self) -> str:
+        return (
+            f"the owner of the vectors did not come up within {self.seconds:.1f} s; recall works without it; "
+            f"see {self.log}{self._tail()}"
+        )
 
 
 class CannotEnd(FlowsError):

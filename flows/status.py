@@ -18,6 +18,7 @@ from instar.flows.deployments import DEPLOYMENTS
 from instar.flows.errors import PrefectRefused
 from instar.flows.rest import Rest
 from instar.flows.server import Server
+from instar.flows.vectors import VectorsOwner, needed
 from instar.flows.worker import Worker
 
 ACTION_FAILED = "prefect.automation.action.failed"
@@ -53,6 +54,8 @@ class Overview(BaseModel):
     """Of the worker: running, starting, hangs, ended (by itself) or stopped."""
     worker_log: str
     serves: list[str]
+    vectors: str
+    """Of their owner: running, waits, starting, hangs, ended (by itself) or stopped; empty where none is needed."""
     last_night: LastNight | None
     next_night: str
     pending_reviews: list[str]
@@ -80,7 +83,8 @@ def overview(rt: Runtime, now: datetime | None = None) -> Overview:
     server, worker = Server(home).status(), Worker(home).status()
     night = next(nights(rt), None)
     arrived = _last_session(rt)
-    alarms = [*_not_running(server.state, worker.state), *_silence(rt, arrived, now), *_nights(night)]
+    vectors = VectorsOwner(home).status().state if needed(rt.settings) else ""
+    alarms = [*_not_running(server.state, worker.state, vectors), *_silence(rt, arrived, now), *_nights(night)]
     alarms += spool_alarms(rt.settings)
     next_night = last_failure = ""
     if server.info is not None:
@@ -96,6 +100,7 @@ def overview(rt: Runtime, now: datetime | None = None) -> Overview:
         log=str(server.log),
         worker=worker.state,
         worker_log=str(worker.log),
+        vectors=vectors,
         serves=[] if worker.record is None else worker.record.served,
         last_night=None if night is None else _last_night(night),
         next_night=next_night,
@@ -107,8 +112,10 @@ def overview(rt: Runtime, now: datetime | None = None) -> Overview:
     )
 
 
-def _not_running(server: str, worker: str) -> Iterator[str]:
-    if "hangs" in (server, worker):
+def _not_running(server: str, worker: str, vectors: str) -> Iterator[str]:
+    if vectors == "ended":
+        yield "The owner of the vectors ended by itself; recall works without it, and `instar up` starts it"
+    if "hangs" in (server, worker, vectors):
         yield "Something lives and does not answer; `instar up` replaces it"
     elif worker == "ended":
         yield "The worker ended by itself: nothing begins any more; `instar up` starts it, its log may say why"

@@ -10,11 +10,14 @@ import typer
 from instar.adapters.cli.options import AsJson, project_folder, settings_of
 from instar.adapters.cli.output import console, emit_json, safe
 from instar.core.runtime import prepare_home
+from instar.core.settings import Settings
 from instar.flows.auth import drop_secret, make_secret, read_secret, secret_file
+from instar.flows.errors import FlowsError
 from instar.flows.rest import Rest
 from instar.flows.review_runs import Tended, tend
 from instar.flows.server import Server, ServerInfo, run_prefect
 from instar.flows.staying import stay
+from instar.flows.vectors import VectorsOwner, VectorsStatus, needed
 from instar.flows.worker import Worker, WorkerRecord
 
 ANY = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -38,7 +41,9 @@ def up(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Start the Prefect server of this home and the worker that runs its flows; what runs already is left alone.
+    """Start the Prefect server of this home, the worker that runs its flows, and the owner of its vectors.
+
+    What runs already is left alone.
 
     Run it again after a change of settings, or when `instar status` says that something ended: it repairs.
     """
@@ -51,7 +56,12 @@ def up(
     info = Server(settings.home).start(port=port)
     worker = Worker(settings.home).start(info, settings, project=project_folder())
     tended = tend(settings, Rest(info.address, read_secret(settings.home)))
-    _show(info, worker, as_json=as_json)
+    try:
+        vectors = _vectors(settings)
+    except FlowsError as error:  # nights and reviews do without it
+        vectors = None
+        console(error=True).print(safe(error), markup=False, soft_wrap=True)
+    _show(info, worker, vectors, as_json=as_json)
     if not as_json:
         _told(settings.home, tended)
     if not stay_here:
@@ -60,23 +70,26 @@ def up(
     def repair() -> None:
         served = Server(settings.home).start(port=port)
         Worker(settings.home).start(served, settings, project=project_folder())
+        _vectors(settings)
 
     def end() -> None:
         Worker(settings.home).stop()
+        VectorsOwner(settings.home).stop()
         Server(settings.home).stop()
 
     return stay(repair, end, lambda said: console(error=True).print(safe(said), markup=False, soft_wrap=True))
 
 
 def down(context: typer.Context, as_json: AsJson = False) -> int:
-    """Stop the worker with every run it started, then the Prefect server; what is unfinished is continued later."""
+    """Stop the worker with every run it started, then the rest; what is unfinished is continued later."""
     home = settings_of(context).home
     worker = Worker(home).stop()
+    vectors = VectorsOwner(home).stop()
     stopped = Server(home).stop()
     if as_json:
-        emit_json({"stopped": stopped, "worker": worker})
+        emit_json({"stopped": stopped, "worker": worker, "vectors": vectors})
     else:
-        console().print("Stopped." if stopped or worker else "Nothing was running.")
+        console().print("Stopped." if stopped or worker or vectors else "Nothing was running.")
     return 0
 
 
@@ -95,10 +108,23 @@ def _told(home: Path, tended: Tended) -> None:
         )
 
 
-def _show(info: ServerInfo, worker: WorkerRecord, *, as_json: bool) -> None:
+def _vectors(settings: Settings) -> VectorsStatus | None:
+    """The owner of the vectors, started where it is needed; ended where it is not needed any more."""
+    owner = VectorsOwner(settings.home)
+    if needed(settings):
+        return owner.start()
+    owner.stop()
+    return None
+
+
+def _show(info: ServerInfo, worker: WorkerRecord, vectors: VectorsStatus | None, *, as_json: bool) -> None:
     if as_json:
-        emit_json({"server": info.address, "pid": info.pid, "worker": worker.pid, "serves": worker.served})
+        told = {"server": info.address, "pid": info.pid, "worker": worker.pid, "serves": worker.served}
+        emit_json(told | {"vectors": None if vectors is None else vectors.pid})
         return
     out = console()
     out.print(f"{info.address}   (pid {info.pid}; `instar down` stops it)", markup=False)
     out.print(f"The worker serves {', '.join(worker.served)} (pid {worker.pid})", markup=False)
+    if vectors is not None:
+        waits = "; it waits for who has the vectors now" if vectors.state == "waits" else ""
+        out.print(f"The vectors of `recall` have one owner (pid {vectors.pid}){waits}", markup=False)

@@ -42,6 +42,7 @@ def _show(out: Console, seen: Overview, wished: str) -> None:
     rows = [
         ("server", f"{seen.state} ({where})"),
         ("worker", f"{seen.worker}{serves}"),
+        ("vectors", seen.vectors or "kept elsewhere"),
         (
             "last night",
             "none yet"

@@ -25,7 +25,7 @@ from pydantic import JsonValue
 
 from instar.memstore.recall.errors import IndexFailed, IndexHeld
 from instar.memstore.recall.graphs import Graphs
-from instar.memstore.recall.wire import SOCKET, Message, connect, receive, send, short_path
+from instar.memstore.recall.wire import SOCKET, DistantGraphs, Message, connect, receive, send, short_path
 
 _WANTED = "owner.wanted"
 _NAME = re.compile(r"[a-z0-9-]{1,100}\Z")
@@ -122,11 +122,25 @@ def serve(folder: Path, make: Callable[[Path], Graphs]) -> None:
 
 
 def answers(folder: Path) -> bool:
-    """Whether a server owns the folder and listens."""
+    """Whether a server owns the folder and listens; one that opens it at this moment does."""
     connection = connect(folder)
     if connection is not None:
         connection.close()
     return connection is not None
+
+
+def owner_of(folder: Path) -> int:
+    """The process that serves the folder; 0 where none answers."""
+    connection = connect(folder)
+    if connection is None:
+        return 0
+    graphs = DistantGraphs(folder, connection)
+    try:
+        return graphs.owner()
+    except IndexFailed:
+        return 0
+    finally:
+        graphs.close()
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
