@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from typing import Literal
 from urllib.parse import urlsplit
 
 import httpx2
@@ -29,6 +31,10 @@ MAX_BODY = 4_000_000
 """Bytes of an answer; no role asks for more than a small part of it."""
 FIRST_WAIT = 0.5
 """Seconds before the second attempt; each further one waits twice as long, up to what may be waited at all."""
+NEW_LIMIT, OLD_LIMIT = "max_completion_tokens", "max_tokens"
+ABOUT_PARAMETERS = frozenset({400, 404, 422, 500, 501})
+"""How servers refuse a parameter; one in use answers what it cannot validate with an internal error."""
+_LIMIT = re.compile(f"{NEW_LIMIT}|{OLD_LIMIT}")
 ABOUT_THIS_REQUEST = frozenset({400, 413, 422})
 """Refusals that say nothing about the next request."""
 SAID = 200
@@ -59,8 +65,21 @@ class _Unknown(Exception):
 class _Abilities:
     """What the server was found to be able to do."""
 
-    schemas: bool = True
-    limit_name: str = "max_completion_tokens"
+    form: Literal["json_schema", "json_object", ""] = "json_schema"
+    """How the shape of an answer is asked for; empty: in words only."""
+    limits: tuple[str, ...] = (NEW_LIMIT, OLD_LIMIT)
+    """The names under which it is told how long an answer may be. A server may ignore the one and know the other."""
+
+    def learned_from(self, said: str) -> bool:
+        """Whether a refusal names something that can be done without; from now on it is."""
+        if self.form and ("response_format" in said or "json_schema" in said):
+            self.form = "json_object" if self.form == "json_schema" and "json_object" in said else ""
+            return True
+        named = _LIMIT.search(said)  # where two are named, the first is what is wrong and the second the remedy
+        if named is None or named[0] not in self.limits:
+            return False
+        self.limits = tuple(name for name in self.limits if name != named[0])
+        return bool(self.limits)
 
 
 @dataclass(slots=True)
@@ -165,13 +184,15 @@ class Endpoint:
                 ),
             )
         clean = request.redacted()
-        system = clean.system if self.abilities.schemas else f"{clean.system}\n\n{shape_in_words(request.schema)}"
-        extra: dict[str, object] = {self.abilities.limit_name: request.output_tokens}
-        if self.abilities.schemas:
-            extra["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": request.shape, "strict": True, "schema": request.schema},
-            }
+        form, system = self.abilities.form, clean.system
+        extra: dict[str, object] = dict.fromkeys(self.abilities.limits, request.output_tokens)
+        if form == "json_schema":
+            asked = {"name": request.shape, "strict": True, "schema": request.schema}
+            extra["response_format"] = {"type": form, "json_schema": asked}
+        else:
+            system = f"{system}\n\n{shape_in_words(request.schema)}"
+        if form == "json_object":
+            extra["response_format"] = {"type": form, "schema": request.schema}
         return self._client.chat.completions.with_streaming_response.create(  # type: ignore[call-overload, no-any-return]
             model=self.model.name,
             messages=[{"role": "system", "content": system}, {"role": "user", "content": clean.user}],
@@ -192,13 +213,8 @@ class Endpoint:
     def _refused(self, error: APIStatusError) -> None:
         """Learn from the server's refusal, or say what to do about it."""
         status, said = error.status_code, _said(error)
-        if status in {400, 404, 422}:
-            if self.abilities.schemas and ("response_format" in said or "json_schema" in said):
-                self.abilities.schemas = False
-                raise _Unknown from None
-            if self.abilities.limit_name == "max_completion_tokens" and "max_completion_tokens" in said:
-                self.abilities.limit_name = "max_tokens"
-                raise _Unknown from None
+        if status in ABOUT_PARAMETERS and self.abilities.learned_from(said):
+            raise _Unknown from None
         reason = f"HTTP {status}" + (f": {said}" if said else "")
         if status in {408, 409, 429} or status >= 500:
             raise _Again(reason, _retry_after(error.response.headers.get("retry-after"))) from None

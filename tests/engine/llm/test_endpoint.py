@@ -186,7 +186,51 @@ def test_a_server_without_schemas_is_found_out_and_asked_without(
 def test_an_older_name_of_the_limit_is_found_out(server: ModelServer, endpoint: Make, request_for: Ask) -> None:
     server.play(status(400, "Unrecognized request argument supplied: max_completion_tokens"))
     endpoint().complete(request_for())
-    assert "max_tokens" in server.asked[1]
+    assert [("max_completion_tokens" in asked, "max_tokens" in asked) for asked in server.asked] == [
+        (True, True),
+        (False, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    ],
+)
+def test_a_server_that_takes_only_the_newer_name_of_the_limit_is_found_out(
+    server: ModelServer, endpoint: Make, request_for: Ask, said: str
+) -> None:
+    server.play(status(400, said))
+    endpoint().complete(request_for())
+    assert "max_tokens" not in server.asked[1]
+    assert server.asked[1]["max_completion_tokens"] == 300
+
+
+def test_a_server_that_refuses_every_name_of_the_limit_is_given_up(
+    server: ModelServer, endpoint: Make, request_for: Ask
+) -> None:
+    server.play(status(400, "max_tokens is unknown"), status(400, "max_completion_tokens is unknown"))
+    with pytest.raises(EndpointFailed, match="max_completion_tokens is unknown"):
+        endpoint().complete(request_for())
+    assert len(server.asked) == 2
+
+
+def test_a_server_that_knows_json_and_no_schemas_by_name_is_given_the_schema_with_it(
+    server: ModelServer, endpoint: Make, request_for: Ask, ledger: Ledger
+) -> None:
+    """What `llama_cpp.server` answers, status and words."""
+    words = "'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text' or 'json_object'\""
+    server.play(status(500, f"1 validation error: {{{words}}}"))
+    asking = endpoint()
+    asking.complete(request_for())
+    assert server.asked[1]["response_format"] == {"type": "json_object", "schema": {"type": "object"}}
+    assert "JSON Schema" in str(server.asked[1]["messages"])
+    server.play(status(400, "response_format is not supported"))
+    asking.complete(request_for("more"))
+    assert "response_format" not in server.asked[3]
+    assert spent(ledger)[0] == 2
 
 
 def test_a_wrong_key_is_said_once(server: ModelServer, endpoint: Make, request_for: Ask) -> None:
