@@ -5,8 +5,10 @@ Chroma gets vectors that are computed here, sends nothing anywhere and fetches n
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
 
 _AT_ONCE = 2_000
+_DATABASE = "chroma.sqlite3"
 _GRAPH: CreateCollectionConfiguration = {
     "hnsw": {"space": "cosine", "ef_construction": 64, "max_neighbors": 16, "ef_search": 100}
 }
@@ -138,11 +141,18 @@ class ChromaGraphs:
 
 
 def embedded_graphs(folder: Path) -> ChromaGraphs:
-    """Chroma in this process, on a folder whose lock is held.
+    """Chroma in this process, on a folder whose lock is held; a damaged database is derived data, and is made anew.
 
     Raises:
-        IndexFailed: the folder does not hold a sound Chroma database.
+        IndexFailed: the folder cannot be used.
     """
+    # Looked at before Chroma does: it keeps, for the life of the process, what it could not open.
+    if not _sound(folder / _DATABASE):
+        for left in folder.iterdir():
+            if left.is_dir():
+                shutil.rmtree(left)
+            elif left.name.startswith(_DATABASE):
+                left.unlink()
     import chromadb  # noqa: PLC0415  (takes most of a second)
     from chromadb.config import Settings  # noqa: PLC0415
     from chromadb.errors import ChromaError  # noqa: PLC0415
@@ -152,6 +162,19 @@ def embedded_graphs(folder: Path) -> ChromaGraphs:
     except (ChromaError, OSError, ValueError, RuntimeError) as error:
         raise IndexFailed(str(folder), f"{type(error).__name__}: {error}"[:300]) from error
     return ChromaGraphs(client, str(folder))
+
+
+def _sound(database: Path) -> bool:
+    if not database.exists():
+        return True
+    with closing(sqlite3.connect(database)) as connection:
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:  # locked, or out of reach: that says nothing of its content
+            return True
+        except sqlite3.DatabaseError:
+            return False
+    return True
 
 
 def server_graphs(host: str, port: int) -> ChromaGraphs:

@@ -130,6 +130,15 @@ def test_a_lost_graph_is_degraded_and_reindexing_restores_it(store: Store, addre
         assert recall.search(ALICE, "subject77", scope="local").status is Status.HIT
 
 
+def test_a_damaged_graph_is_degraded_and_reindexing_restores_it(store: Store, address: str, folder: Path) -> None:
+    write(store, say("the red lamp", id="a"))
+    index(store, address, folder)
+    (folder / "chroma" / "chroma.sqlite3").write_bytes(b"not a database" * 1_000)
+    with opened(store, address, folder) as recall:
+        assert found(recall.search(ALICE, "red lamp", scope="local")) == ["a"]
+        assert (recall.reindex().vectors, recall.state().reasons) == (1, ())
+
+
 def test_an_index_of_another_store_is_forgotten(store: Store, address: str, folder: Path, tmp_path: Path) -> None:
     write(store, say("the red lamp", id="a"), say("the blue chair", id="b"))
     index(store, address, folder)
