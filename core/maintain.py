@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -32,8 +33,11 @@ _LISTED = 50
 _EXCERPT = 6_000
 
 
-def maintain(rt: Runtime, *, now: datetime | None = None) -> MaintainReport:
+def maintain(rt: Runtime, *, now: datetime | None = None, seconds: float | None = None) -> MaintainReport:
     """Do all of it, in an order in which no step undoes another; a run that was cut short is simply repeated.
+
+    The index is brought up to date for at most so many seconds; what is left then is named, and done by the next run
+    or, little by little, by whoever searches. The rest is always done to its end.
 
     There is one at a time in a home; a second one changes nothing, and its report says so.
 
@@ -42,9 +46,9 @@ def maintain(rt: Runtime, *, now: datetime | None = None) -> MaintainReport:
     """
     now = now or datetime.now(UTC)
     if rt.dry_run:
-        return _maintain(rt, now)
+        return _maintain(rt, now, seconds)
     with _alone(rt) as first:
-        return _maintain(rt, now) if first else MaintainReport(trouble=[BUSY])
+        return _maintain(rt, now, seconds) if first else MaintainReport(trouble=[BUSY])
 
 
 def preview(rt: Runtime, *, now: datetime | None = None) -> MaintainReport:
@@ -78,7 +82,7 @@ def _alone(rt: Runtime) -> Iterator[bool]:
             yield True
 
 
-def _maintain(rt: Runtime, now: datetime) -> MaintainReport:
+def _maintain(rt: Runtime, now: datetime, seconds: float | None) -> MaintainReport:
     scope = rt.settings.scope
     trouble: list[str] = []
     report("maintain", note="what is past its time")
@@ -88,8 +92,9 @@ def _maintain(rt: Runtime, now: datetime) -> MaintainReport:
         with _noted(trouble):  # before anything old comes in, only to be taken out again
             recall.upkeep.retire(micros(cut))
         report("maintain", note="the index")
+        end = None if seconds is None else time.monotonic() + seconds
         with _noted(trouble):
-            recall.catch_up()
+            recall.catch_up(seconds=seconds)
         report("maintain", note="what says the same, or otherwise")
         compared, found = 0, list[Found]()
         with _noted(trouble):
@@ -97,7 +102,7 @@ def _maintain(rt: Runtime, now: datetime) -> MaintainReport:
         report("maintain", note="old sessions")
         summaries, archived = _consolidate(rt, cut)
         with _noted(trouble):
-            recall.catch_up()
+            recall.catch_up(seconds=None if end is None else max(end - time.monotonic(), 0.0))
         state = recall.state()
     against = [one for one in found if one.link.relation is Relation.CONTRADICTS]
     report("maintain", done=1, total=1, note=f"{len(found)} links, {summaries} summaries")

@@ -33,6 +33,8 @@ from instar.tasks.verbs import Options, opened
 P = ParamSpec("P")
 R = TypeVar("R")
 
+INDEXING = 180.0
+"""Seconds for which a night brings the index up to date, after an import of very many sessions."""
 UNAVAILABLE = (PartMissing, SandboxError, StoreUnavailable)
 """What may be over in a minute."""
 
@@ -97,7 +99,7 @@ def maintain(at: datetime, options: Options) -> MaintainReport:
     from instar.core.maintain import maintain as maintained  # noqa: PLC0415
 
     with opened(options) as rt:
-        return maintained(rt, now=at)
+        return maintained(rt, now=at, seconds=INDEXING)
 
 
 @task(task_run_name="close", persist_result=False)
