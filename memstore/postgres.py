@@ -27,6 +27,7 @@ from instar.memstore.errors import (
 )
 from instar.memstore.migrations import migrate
 from instar.memstore.pages import Page
+from instar.memstore.rows import head_values
 from instar.memstore.sql import SqlTransaction, check_pages
 from instar.memstore.writes import BatchRecord, JournalEntry
 
@@ -150,7 +151,7 @@ class _Transaction(SqlTransaction):
     """
 
     def __init__(self, connection: Connection, settled: Engine) -> None:
-        super().__init__(connection, self._next_seqs_with_lock)
+        super().__init__(connection)
         self._engine = settled
         self._locked = False
         self._waiting: list[tuple[str, Sequence[Any]]] = []
@@ -184,11 +185,11 @@ class _Transaction(SqlTransaction):
 
     def journal(self, query: LogQuery) -> list[JournalEntry]:
         with self._alone() as connection:
-            return SqlTransaction(connection, _no_seqs).journal(query)
+            return SqlTransaction(connection).journal(query)
 
     def outbox(self, since: int, limit: int) -> list[OutboxRow]:
         with self._alone() as connection:
-            return SqlTransaction(connection, _no_seqs).outbox(since, limit)
+            return SqlTransaction(connection).outbox(since, limit)
 
     def _lock(self) -> None:
         """Before the first number of a log is taken, until the end of the transaction."""
@@ -223,9 +224,11 @@ class _Transaction(SqlTransaction):
             if commit:
                 connection.commit()
 
-    def _next_seqs_with_lock(self, driver: Any, count: int) -> Sequence[int]:
+    def _insert_heads(self, pages: Sequence[Page]) -> Sequence[int]:
+        seqs = sorted(row[0] for row in self.driver.execute(_SEQS_AND_SHARE, [len(pages)]))
         self._locked = True
-        return sorted(row[0] for row in driver.execute(_SEQS_AND_SHARE, [count]))
+        self._insert("pages", [head_values(page, seq) for page, seq in zip(pages, seqs, strict=True)])
+        return seqs
 
     @contextmanager
     def _alone(self) -> Iterator[Connection]:
@@ -281,7 +284,3 @@ def _is_there(connection: Any) -> bool:
     waiting = poll()
     waiting.register(connection.fileno(), POLLIN)
     return not waiting.poll(0)
-
-
-def _no_seqs(driver: Any, count: int) -> Sequence[int]:
-    raise NotImplementedError  # a connection that only reads

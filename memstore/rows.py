@@ -16,7 +16,10 @@ _MICROSECOND = timedelta(microseconds=1)
 
 Value = str | int | float | bool | None
 Values = tuple[Value, ...]
-"""A row in the order of the columns of its table, without the number that the database gives it."""
+"""A row in the order of the columns of its table, without the number that the database gives it.
+
+Members of enumerations are told by `_value_`: `value` is a function of Python, and every row has several.
+"""
 
 
 def to_micros(time: datetime) -> int:
@@ -33,16 +36,16 @@ def _maybe(time: datetime | None) -> int | None:
     return None if time is None else to_micros(time)
 
 
-def head_values(page: Page, seq: int) -> Values:
-    """The row of `pages`."""
+def head_values(page: Page, seq: int | None) -> Values:
+    """The row of `pages`; the database numbers one without a number, if it can."""
     return (
         seq,
         page.id,
         page.version,
         page.kind,
-        page.type.value,
+        page.type._value_,
         page.scope,
-        page.state.value,
+        page.state._value_,
         page.parent,
         page.session,
         to_micros(page.created_at),
@@ -57,8 +60,8 @@ def version_values(page: Page, seq: int, batch: str) -> Values:
     return (
         seq,
         page.version,
-        page.state.value,
-        page.pin.value,
+        page.state._value_,
+        page.pin._value_,
         canonical(page.content) if page.text else forms.full,
         page.text,
         page.provenance.source,
@@ -129,9 +132,9 @@ def journal_values(entry: JournalEntry) -> Values:
         entry.scope,
         entry.page_id,
         str(entry.op),
-        entry.status.value,
+        entry.status._value_,
         entry.version,
-        None if entry.code is None else entry.code.value,
+        None if entry.code is None else entry.code._value_,
         entry.detail,
         entry.digest,
         entry.value,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
@@ -33,7 +33,6 @@ from instar.memstore.rows import (
     fault_of,
     fault_values,
     from_micros,
-    head_values,
     journal_of,
     journal_values,
     page_of,
@@ -71,14 +70,13 @@ _HEADS = LAST.where(_IDS_GIVEN)
 
 
 class SqlTransaction:
-    """A connection inside a transaction, seen as pages and logs. `next_seqs` reserves sequence numbers."""
+    """A connection inside a transaction, seen as pages and logs. How new pages get their numbers is left open."""
 
-    def __init__(self, connection: Connection, next_seqs: Callable[[Any, int], Sequence[int]]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.driver: Any = connection.connection.driver_connection
         """The connection of the driver, for statements that are ready as text."""
         self._database = connection.dialect.name
-        self._next_seqs = next_seqs
 
     # Reading
 
@@ -177,6 +175,7 @@ class SqlTransaction:
         """Insert new versions and move the heads; a head that moved meanwhile raises `Raced`."""
         if not pages:
             return
+        seqs: dict[str, int] = {page.id: page.seq for page in pages}
         new: dict[str, Page] = {}
         later: list[Page] = []
         for page in pages:
@@ -184,17 +183,19 @@ class SqlTransaction:
                 new[page.id] = page
             else:
                 later.append(page)
-        seqs = dict(zip(new, self._next_seqs(self.driver, len(new)), strict=True)) if new else {}
         if new:
-            self._insert("pages", [head_values(page, seqs[page.id]) for page in new.values()])
+            seqs.update(zip(new, self._insert_heads(list(new.values())), strict=True))
         for page in later:
-            self._advance(page, seqs.get(page.id, page.seq))
-        self._insert("versions", [version_values(page, seqs.get(page.id, page.seq), batch) for page in pages])
-        last = {page.id: page for page in pages}
-        self._insert(
-            "tags", [(seqs.get(page.id, page.seq), tag) for page in last.values() if page.tags for tag in page.tags]
-        )
+            self._advance(page, seqs[page.id])
+        self._insert("versions", [version_values(page, seqs[page.id], batch) for page in pages])
+        if any(page.tags for page in pages):
+            last = {page.id: page.tags for page in pages}
+            self._insert("tags", [(seqs[page_id], tag) for page_id, tags in last.items() for tag in tags])
         self._insert("outbox", [(page.id, page.version) for page in pages])
+
+    def _insert_heads(self, pages: Sequence[Page]) -> Sequence[int]:
+        """Insert the rows of new pages; returns the numbers that they got."""
+        raise NotImplementedError  # a connection that only reads
 
     def _advance(self, page: Page, seq: int) -> None:
         given = {

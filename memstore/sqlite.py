@@ -6,7 +6,7 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from instar.memstore import schema
 from instar.memstore.backend import Raced
 from instar.memstore.errors import (
     StoreCorrupted,
@@ -26,11 +25,13 @@ from instar.memstore.errors import (
     StoreUnavailable,
 )
 from instar.memstore.migrations import migrate
+from instar.memstore.pages import Page
+from instar.memstore.rows import head_values
 from instar.memstore.sql import SqlTransaction, check_pages
+from instar.memstore.statements import insert_into
 
 _BEGIN = "instar_begin"
 """Names the option of a connection that says how its transactions begin."""
-_LAST_SEQ = f"SELECT max(seq) FROM {schema.pages.name}"  # noqa: S608  (a constant)
 _RACED = frozenset({sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY})
 """What was taken for new is there already."""
 _BY_CODE: dict[int, type[StoreUnavailable]] = {
@@ -71,7 +72,7 @@ class SqliteBackend:
     def read(self) -> Iterator[SqlTransaction]:
         """A snapshot; writers are not held up."""
         with self._translated(), self._begin("BEGIN") as connection:
-            yield SqlTransaction(connection, _next_seqs)
+            yield SqlTransaction(connection)
 
     @contextmanager
     def write(self) -> Iterator[SqlTransaction]:
@@ -94,7 +95,7 @@ class SqliteBackend:
         """The one connection that writes. It is kept: to fetch one from the pool takes as long as the writing."""
         if self._writing is None:
             connection = self._engine.connect().execution_options(**{_BEGIN: ""})
-            self._writing = SqlTransaction(connection, _next_seqs)
+            self._writing = _Transaction(connection)
         return self._writing
 
     @contextmanager
@@ -190,7 +191,9 @@ def _on_begin(connection: Connection) -> None:
         connection.exec_driver_sql(how)
 
 
-def _next_seqs(driver: sqlite3.Connection, count: int) -> range:
-    # Nobody else writes while this transaction lasts.
-    first = int(driver.execute(_LAST_SEQ).fetchone()[0] or 0) + 1
-    return range(first, first + count)
+class _Transaction(SqlTransaction):
+    """SQLite numbers a row that comes without a number by one more than the highest: pages are never deleted."""
+
+    def _insert_heads(self, pages: Sequence[Page]) -> Sequence[int]:
+        sql = insert_into("pages", "sqlite").sql
+        return [self.driver.execute(sql, head_values(page, None)).lastrowid for page in pages]
