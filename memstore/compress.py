@@ -79,7 +79,7 @@ def _elide(text: str, limit: int) -> str:
 def shorten_value(value: JsonValue, *, string: int = 160, items: int = 3) -> JsonValue:
     """A JSON value of the same shape: long strings elided, long lists and mappings cut with a count of the rest."""
     if isinstance(value, str):
-        return _elide(value, string)
+        return value if len(value) <= string else _elide(value, string)
     if isinstance(value, list):
         short: list[JsonValue] = [shorten_value(item, string=string, items=items) for item in value[:items]]
         return short if len(value) <= items else [*short, f"… {len(value) - items} more"]

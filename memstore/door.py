@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-from instar.memstore.pages import PageDraft, Provenance, canonical
+from instar.memstore.pages import PageDraft, Provenance, canonical, parsed_fields
 from instar.memstore.redaction import Finding, Redactor, redact_fields, spotless
 from instar.memstore.represent import Representer, Subject
 from instar.memstore.writes import Change, Entry, Limits, Op, ReasonCode, Rejection
@@ -129,7 +128,7 @@ class Door:
             text = canonical(content)
             _size(text)  # half a character cannot be encoded
             # What is read back is what JSON says, not what the caller happened to pass.
-            fields: dict[str, JsonValue] = json.loads(text)
+            fields = parsed_fields(text)
         except RecursionError as error:
             raise _Unfit(ReasonCode.SCHEMA, "the content is nested too deeply") from error
         except (TypeError, ValueError, AttributeError) as error:
