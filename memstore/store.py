@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
@@ -24,7 +23,7 @@ from instar.memstore.rollback import Rollback
 from instar.memstore.scopes import Principal, check_scope
 from instar.memstore.staging import Desk, Flushed
 from instar.memstore.transfer import Imported, Intake, read_lines, write_pages
-from instar.memstore.writeback import Writeback, commit
+from instar.memstore.writeback import Writeback, commit, token
 from instar.memstore.writes import Limits, ReasonCode, Receipt, Rejection
 
 _ATTEMPTS = 50
@@ -55,8 +54,7 @@ class Store(PageReader):
 
     # Writing
 
-    @contextmanager
-    def writeback(self, by: Principal, *, scope: str, key: str | None = None) -> Iterator[Writeback]:
+    def writeback(self, by: Principal, *, scope: str, key: str | None = None) -> AbstractContextManager[Writeback]:
         """Stage inside the block; a clean exit validates and commits all of it or nothing.
 
         With a `key` the batch is idempotent: the same batch under the same key and scope is committed once.
@@ -67,14 +65,11 @@ class Store(PageReader):
             Rejected: at least one entry did not pass; all reasons are named and journalled.
             StoreUnavailable: the batch is not committed (see the subclasses).
         """
+        return self._batch(scope, key, lambda batch: batch.settle(self._commit(by, batch)))
+
+    def _batch(self, scope: str, key: str | None, end: Callable[[Writeback], None]) -> Writeback:
         check_scope(scope)
-        batch = f"batch-{secrets.token_hex(10)}"
-        writeback = Writeback(batch, Door(scope, self._redactor, self._representer, self._limits), key)
-        try:
-            yield writeback
-        finally:
-            writeback.shut()
-        writeback.settle(self._commit(by, writeback))
+        return Writeback(f"batch-{token(10)}", Door(scope, self._redactor, self._representer, self._limits), key, end)
 
     def _commit(self, by: Principal, writeback: Writeback) -> Receipt:
         if not writeback.entries:
@@ -103,8 +98,7 @@ class Store(PageReader):
             raise rejected(writeback.id, result)
         return result
 
-    @contextmanager
-    def staging(self, by: Principal, *, scope: str, session: str) -> Iterator[Writeback]:
+    def staging(self, by: Principal, *, scope: str, session: str) -> AbstractContextManager[Writeback]:
         """As `writeback`, but a clean exit only makes the entries durable; `flush` gives them their effect.
 
         Raises:
@@ -112,19 +106,15 @@ class Store(PageReader):
             Rejected: an entry could not be committed as things are now; none of the batch was staged.
             StoreUnavailable: nothing was staged.
         """
-        check_scope(scope)
-        batch = f"batch-{secrets.token_hex(10)}"
-        writeback = Writeback(batch, Door(scope, self._redactor, self._representer, self._limits), None)
-        try:
-            yield writeback
-        finally:
-            writeback.shut()
+        return self._batch(scope, None, lambda batch: self._stage(by, scope, session, batch))
+
+    def _stage(self, by: Principal, scope: str, session: str, writeback: Writeback) -> None:
         if not writeback.entries:
             return
         request, desk = writeback.request(by), self._desk(by, scope, session)
         pages, rejections = self._transact(lambda tx: desk.stage(tx, request, self._clock()))
         if rejections:
-            raise rejected(batch, rejections)
+            raise rejected(writeback.id, rejections)
         writeback.preview = pages
 
     def flush(self, by: Principal, *, scope: str, session: str, run: str = "", trace: Sequence[str] = ()) -> Flushed:
@@ -137,7 +127,7 @@ class Store(PageReader):
             StoreUnavailable: everything staged is still staged.
         """
         by.require(scope)
-        desk, batch = self._desk(by, scope, session), f"batch-{secrets.token_hex(10)}"
+        desk, batch = self._desk(by, scope, session), f"batch-{token(10)}"
 
         def work(tx: Transaction) -> Flushed:
             flushed = desk.flush(tx, batch, self._clock())
@@ -168,7 +158,7 @@ class Store(PageReader):
         """
         by.require(scope)
         back = Rollback(by, scope, session, versions, self._representer)
-        batch = f"batch-{secrets.token_hex(10)}"
+        batch = f"batch-{token(10)}"
         return self._transact(lambda tx: back.run(tx, batch, self._clock()))
 
     # The outbox
@@ -238,7 +228,7 @@ class Store(PageReader):
             ImportFailed: the file is not whole, or at odds with what is stored.
             ScopeDenied: a page lies out of grant.
         """
-        lines, batch = read_lines(file), f"import-{secrets.token_hex(10)}"
+        lines, batch = read_lines(file), f"import-{token(10)}"
 
         def work(tx: Transaction) -> Imported:
             door = Door(by.grants[0] if by.grants else "", self._redactor, self._representer, self._limits)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -58,6 +58,7 @@ class Validation:
     ) -> None:
         self._view, self._by, self._scope, self._now, self._trusting = view, by, scope, now, trusting
         self._representer, self._limits = representer, limits
+        self._granted = by.may(scope)
         self._heads: dict[str, Page] = {}
         self._parents: dict[str, str] = {}
         self._known: dict[str, str] = {}
@@ -83,18 +84,25 @@ class Validation:
         return outcome
 
     def _load(self, entries: Sequence[Entry]) -> None:
-        sound = [entry for entry in entries if entry.problem is None]
-        named = {
-            entry.page_id for entry in sound if not entry.generated and not (self._trusting and entry.op is Op.APPEND)
-        }
-        self._heads = self._view.heads(named) if named else {}
-        self._parents = {entry.page_id: entry.draft.parent for entry in sound if entry.draft and entry.draft.parent}
-        referred = set(self._parents.values())
-        for entry in sound:
-            referred.update(entry.draft.provenance.references if entry.draft else entry.change.references)
-        if not referred:
-            return
-        appended = {entry.page_id: self._scope for entry in sound if entry.op is Op.APPEND}
+        named: set[str] = set()
+        referred: set[str] = set()
+        for entry in entries:
+            if entry.problem is not None:
+                continue
+            if not (entry.generated or (self._trusting and entry.op is Op.APPEND)):
+                named.add(entry.page_id)
+            draft = entry.draft
+            referred.update(draft.provenance.references if draft else entry.change.references)
+            if draft and draft.parent:
+                self._parents[entry.page_id] = draft.parent
+        if named:
+            self._heads = self._view.heads(named)
+        referred.update(self._parents.values())
+        if referred:
+            self._load_scopes(entries, referred)
+
+    def _load_scopes(self, entries: Sequence[Entry], referred: Set[str]) -> None:
+        appended = {entry.page_id: self._scope for entry in entries if entry.op is Op.APPEND and not entry.problem}
         missing = referred - appended.keys() - self._heads.keys()
         self._known = {
             **(self._view.scopes(missing) if missing else {}),
@@ -106,7 +114,7 @@ class Validation:
         if entry.problem is not None:
             raise _No(entry.problem.code, entry.problem.detail)
         self._check_references(entry)
-        if not self._by.may(self._scope):
+        if not self._granted:
             raise _No(ReasonCode.SCOPE_DENIED, f"no grant on {self._scope}")
         if entry.op is Op.APPEND:
             return self._append(entry)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from types import TracebackType
+from typing import Self
 
 from pydantic import JsonValue
 
@@ -34,6 +35,11 @@ from instar.memstore.writes import (
 _KEPT_VALUE = 20_000
 
 
+def token(size: int) -> str:
+    """So many random bytes in hexadecimal, for a name that nobody else chooses."""
+    return os.urandom(size).hex()
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A closed batch, as the store sees it."""
@@ -49,14 +55,24 @@ class Request:
 class Writeback:
     """A batch in the making. Nothing of it has an effect before the block around it ends cleanly."""
 
-    def __init__(self, batch: str, door: Door, key: str | None) -> None:
+    def __init__(self, batch: str, door: Door, key: str | None, end: Callable[[Writeback], None]) -> None:
         self.id = batch
-        self._door, self._key = door, key
+        self._door, self._key, self._end = door, key, end
         self.entries: list[Entry] = []
         self._receipt: Receipt | None = None
         self._open = True
         self.preview: Sequence[Page] = ()
         """Of a staged batch: the pages of its session as they will be once they are committed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+        if kind is None:
+            self._end(self)
 
     def append(self, draft: PageDraft) -> str:
         """Stage a new page; returns its id. With the batch's key, a generated id is the same on every attempt."""
@@ -110,7 +126,7 @@ class Writeback:
 
     def _generated(self) -> str:
         if self._key is None:
-            return f"page-{secrets.token_hex(12)}"
+            return f"page-{token(12)}"
         return f"page-{digest_of(f'{self._door.scope}|{self._key}|{len(self.entries)}')[:24]}"
 
     def _stage(self, entry: Entry) -> None:
@@ -121,10 +137,6 @@ class Writeback:
     def request(self, by: Principal) -> Request:
         """What is asked of the store."""
         return Request(self.id, by, self._door.scope, self._key, tuple(self.entries), tuple(self._door.findings))
-
-    def shut(self) -> None:
-        """No more entries."""
-        self._open = False
 
     def settle(self, receipt: Receipt) -> None:
         """Keep what came of it."""
@@ -154,10 +166,11 @@ def commit(
             first = request.entries[0]
             return [Rejection(first.page_id, first.op, ReasonCode.DUPLICATE, "the key was used for other entries")]
         return Receipt(before.id, before.receipt, before.unchanged, duplicate=True)
-    validate = partial(Validation, tx, by=by, scope=scope, now=now, representer=representer, limits=limits)
-    outcome = validate(trusting=trusting).run(request.entries)
+    judge = Validation(tx, by=by, scope=scope, now=now, representer=representer, limits=limits, trusting=trusting)
+    outcome = judge.run(request.entries)
     if outcome.rejections and trusting:
-        outcome = validate().run(request.entries)
+        judge = Validation(tx, by=by, scope=scope, now=now, representer=representer, limits=limits)
+        outcome = judge.run(request.entries)
     if outcome.rejections:
         tx.log(rejection_lines(request, now, outcome))
         return outcome.rejections
