@@ -23,7 +23,7 @@ _SCHEMA: tuple[LiteralString, ...] = (
 )
 _HEADER = 4
 """Bytes before the numbers of a half vector: its dimensions, and two that are not used."""
-SETTINGS: LiteralString = "; SET hnsw.ef_search = 300; SET hnsw.iterative_scan = relaxed_order"
+_SETTINGS: LiteralString = "; SET hnsw.ef_search = 300; SET hnsw.iterative_scan = relaxed_order"
 """As far as a graph is looked around in; where more is asked for, or rows are gone, it is looked on."""
 GRAPHED = 5_000
 """Up to so many vectors are compared one by one."""
@@ -33,10 +33,10 @@ _COPY_BEGIN, _COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 class PostgresVectors:
     """Vectors of one embedder, and the vectors of texts that cost something to compute."""
 
-    def __init__(self, session: Session, embedder: str) -> None:
-        self._session, self._embedder = session, suffix_of(embedder)
+    def __init__(self, address: str, embedder: str) -> None:
+        self._session, self._embedder = Session(address, _SETTINGS), suffix_of(embedder)
         self._known: set[str] = set()
-        with session.writing() as connection:
+        with self._session.writing() as connection:
             for statement in _SCHEMA:
                 connection.execute(statement)
 

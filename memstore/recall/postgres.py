@@ -59,7 +59,7 @@ class PostgresWords:
         self._common: tuple[float, Mapping[int, float]] = (0.0, {})
         with session.writing() as connection:
             if _format(connection) not in (None, str(FORMAT)):
-                connection.execute(f"DROP TABLE {_DERIVED}")
+                connection.execute(f"DROP TABLE IF EXISTS {_DERIVED}")
             for statement in _SCHEMA:
                 connection.execute(statement)
             _remember(connection, _FORMAT, str(FORMAT))
@@ -113,6 +113,12 @@ class PostgresWords:
                 " ON CONFLICT (seq) DO UPDATE SET times = recall_shown.times + excluded.times",
                 list(shown.items()),
             )
+
+    def fade(self, share: float) -> None:
+        """Count for less what was shown before."""
+        with self._session.writing() as connection:
+            connection.execute("UPDATE recall_shown SET times = floor(times * %s::float8)", [share])
+            connection.execute("DELETE FROM recall_shown WHERE times = 0")
 
     def shown(self, seqs: Collection[int]) -> dict[int, int]:
         """How often each of these documents was shown."""
@@ -315,12 +321,12 @@ def _count(connection: psycopg.Connection[Any], totals: Mapping[int, Sequence[in
 
 def open_postgres(address: str) -> tuple[WordIndex, Callable[[Embedder], Side]]:
     """The index of words, and what makes the vectors of an embedder."""
-    from instar.memstore.recall.pgvectors import SETTINGS, PostgresVectors  # noqa: PLC0415  (imports from here)
+    from instar.memstore.recall.pgvectors import PostgresVectors  # noqa: PLC0415  (imports from here)
 
     session = Session(address)
 
     def side(embedder: Embedder) -> Side:
-        vectors = PostgresVectors(Session(address, SETTINGS), embedder.name)
+        vectors = PostgresVectors(address, embedder.name)
         return Side(embedder, vectors, vectors)
 
     return PostgresWords(session), side
