@@ -91,6 +91,7 @@ def _maintain(rt: Runtime, now: datetime, seconds: float | None) -> MaintainRepo
     with recall_of(rt) as recall:
         with _noted(trouble):  # before anything old comes in, only to be taken out again
             recall.upkeep.retire(micros(cut))
+            recall.upkeep.fade(now)
         report("maintain", note="the index")
         end = None if seconds is None else time.monotonic() + seconds
         with _noted(trouble):

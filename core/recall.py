@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from instar.core.errors import NotFound, PartMissing, SourceMissing
 from instar.core.progress import report
 from instar.core.runtime import Runtime
+from instar.core.verdicts import verdicts_of
 from instar.memstore import InvalidRequest, Page
 from instar.memstore.recall import (
     Answer,
@@ -25,6 +26,7 @@ from instar.memstore.recall import (
 )
 from instar.memstore.recall.importance import importance_of
 from instar.memstore.recall.links import link_of
+from instar.memstore.recall.verdicts import verdicts_on
 
 _SHOWN_LINKS = 50
 _PATIENCE = 3.0
@@ -70,6 +72,7 @@ def recall_of(rt: Runtime) -> Iterator[Recall]:
         embedder=embedder,
         server=settings.index_server,
         patience=_PATIENCE,
+        verdicts=lambda: verdicts_of(rt),
     ) as recall:
         yield recall
 
@@ -110,7 +113,8 @@ def explain(rt: Runtime, page_id: str) -> Explanation:
     found = links_of(rt, page)
     with recall_of(rt) as recall:
         accesses = recall.upkeep.words.shown([page.seq]).get(page.seq, 0)
-        counted = importance_of(page, found, now=datetime.now(UTC), accesses=accesses)
+        said = verdicts_on(page, verdicts_of(rt))
+        counted = importance_of(page, found, now=datetime.now(UTC), accesses=accesses, verdicts=said)
         answer = recall.search(rt.principal, page.full[:200] or page.id, scope=page.scope, literal=True, limit=50)
     return Explanation(
         page=page.id,

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from instar.memstore.pages import Page, PageType, Pin, State
 from instar.memstore.recall.links import Link, Relation
+from instar.memstore.recall.verdicts import Verdict, worth
 
 HELPFUL, WRONG = "feedback:helpful", "feedback:wrong"
 """Tags by which people say what a page is worth."""
@@ -24,7 +25,7 @@ _REFERENCE, _MOST_REFERENCES = 0.02, 0.1
 _SAME, _MOST_SAME = 0.05, 0.15
 _CONTRADICTED, _SUMMARISED = -0.3, -0.2
 _ACCESS, _MOST_ACCESS = 0.02, 0.1
-_FEEDBACK = 0.25
+_FEEDBACK, _REVIEW = 0.25, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,9 @@ def importance_of(
     *,
     now: datetime,
     accesses: int = 0,
+    verdicts: Sequence[Verdict] = (),
 ) -> Importance:
-    """The importance of a page now; `accesses` counts the recalls that showed it."""
+    """The importance of a page now; `accesses` counts the recalls that showed it, fading as `Upkeep.fade` says."""
     parts: dict[str, float] = {"written": page.importance}
     parts["state"] = _STATE[page.state]
     parts["pin"] = _PIN[page.pin]
@@ -52,7 +54,9 @@ def importance_of(
     parts["contradicted"] = _CONTRADICTED if _aimed(links, Relation.CONTRADICTS, page.id) else 0.0
     parts["summarised"] = _SUMMARISED if _aimed(links, Relation.SUMMARISES, page.id) else 0.0
     parts["recalled"] = min(_ACCESS * accesses, _MOST_ACCESS)
-    parts["feedback"] = _FEEDBACK * feedback_on(page)
+    said = feedback_on(page) + worth(verdicts, "feedback", now)
+    parts["feedback"] = _FEEDBACK * max(-1.0, min(1.0, said))
+    parts["review"] = _REVIEW * worth(verdicts, "review", now)
     age = max(now - page.updated_at, timedelta())
     parts["fresh"] = _FRESH * 0.5 ** (age / HALF_LIFE) - _FRESH / 2
     parts["archived"] = -0.5 if page.hidden else 0.0

@@ -101,6 +101,10 @@ class WordIndex(Postings, Protocol):
         """Add to how often documents were shown."""
         ...
 
+    def fade(self, share: float) -> None:
+        """Keep only this share of how often what was shown, rounded down; what was shown long ago is forgotten."""
+        ...
+
     def shown(self, seqs: Collection[int]) -> dict[int, int]:
         """How often each of these documents was shown; those that never were are missing."""
         ...

@@ -18,6 +18,7 @@ from instar.memstore.recall.source import GraphSource
 from instar.memstore.recall.sqlite_words import SqliteWords
 from instar.memstore.recall.upkeep import EMBEDDER
 from instar.memstore.recall.vector_file import VectorFile
+from instar.memstore.recall.verdicts import Verdicts
 from instar.memstore.store import Store, utc_now
 
 _POSTGRES = "postgresql+psycopg://"
@@ -33,12 +34,14 @@ def open_recall(
     reranker: Reranker | None = None,
     clock: Callable[[], datetime] = utc_now,
     patience: float = PATIENCE,
+    verdicts: Callable[[], Verdicts] = dict,
 ) -> Recall:
     """Open the index of a store, making it where there is none. It is filled when it is first used.
 
     `address` is that of the store. Of a store in SQLite the index is in `folder` (None: in memory, without a graph),
     with its vectors in Chroma, embedded or at `server` (HOST:PORT). Of one in PostgreSQL it is in the database.
     `embedder` is by default the one that needs no network. A search spends up to `patience` seconds on catching up.
+    `verdicts` tells what people said of pages and sessions.
 
     Raises:
         InvalidRequest: the address has no meaning here.
@@ -74,6 +77,7 @@ def open_recall(
         clock=clock,
         reranker=reranker,
         patience=patience,
+        verdicts=verdicts,
         notices=notices if building is not None else (),
     )
 

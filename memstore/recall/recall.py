@@ -6,6 +6,7 @@ time do not allow is left out there, so that a stale, foreign or damaged index c
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -28,6 +29,7 @@ from instar.memstore.recall.meaning import Near, rank_by_meaning
 from instar.memstore.recall.rules import Rewriter, rewrite
 from instar.memstore.recall.showing import Showing, query_of, reordered
 from instar.memstore.recall.upkeep import Progress, Upkeep
+from instar.memstore.recall.verdicts import Remembered, Verdicts
 from instar.memstore.recall.words import query_terms
 from instar.memstore.scopes import Principal, check_scope
 from instar.memstore.store import Store
@@ -87,6 +89,7 @@ class Recall:
         rewriter: Rewriter = rewrite,
         patience: float = PATIENCE,
         notices: Sequence[str] = (),
+        verdicts: Callable[[], Verdicts] = dict,
     ) -> None:
         self.store = store
         self.upkeep = Upkeep(store, words, serving, building, notices)
@@ -94,6 +97,7 @@ class Recall:
         self._shown: Counter[int] = Counter()
         self._searches = 0
         self._noting = Lock()
+        self._verdicts = Remembered(verdicts, clock=time.monotonic)
         self._clock, self._reranker, self._rewriter, self._patience = clock, reranker, rewriter, patience
 
     # Searching
@@ -147,9 +151,10 @@ class Recall:
         weight = STATIC_WEIGHT if serving is not None and serving.embedder.cheap else 1.0
         fused = fuse(ranked.seqs, near.seqs, weight, sure=near.sure)
         query = query_of(search.scope, by.grants, search.filters, search.now)
+        said = self._verdicts()
         try:
             with self.store.snapshot() as view:
-                showing = Showing(self._words, view, query, search.filters, search.now)
+                showing = Showing(self._words, view, query, search.filters, search.now, said)
                 kept, twins = showing.best(fused, serving, root_of(search.scope), search.limit)
                 if self._reranker is not None and len(kept) > 1:
                     scores = self._reranker(search.text, [page.forms.compressed for _, page in kept])

@@ -19,11 +19,12 @@ from instar.memstore.recall.fusion import Fused
 from instar.memstore.recall.importance import importance_of
 from instar.memstore.recall.index import Matrix, WordIndex
 from instar.memstore.recall.links import Link, Relation, links_at
+from instar.memstore.recall.verdicts import Verdicts, verdicts_on
 from instar.memstore.recall.words import query_terms
 
 SAME = 0.95
 """Pages that are at least so similar say the same."""
-IMPORTANCE_WEIGHT = 0.2
+IMPORTANCE_WEIGHT = 0.4
 """How much of a score depends on what a page counts for, against what it says."""
 _FIGURES_IN = 4_000
 
@@ -40,6 +41,7 @@ class Showing:
     """What the pages must be, grants included."""
     filters: Filters
     now: datetime
+    verdicts: Verdicts
 
     def admitted(self, fused: Sequence[Fused]) -> Kept:
         """The pages behind a ranking, as far as they are what was asked for now."""
@@ -116,7 +118,8 @@ class Showing:
         shown = self.words.shown([one.seq for one, _ in admitted]) if admitted else {}
 
         def rank(one: Fused, page: Page) -> float:
-            counted = importance_of(page, (), now=self.now, accesses=shown.get(one.seq, 0))
+            said = verdicts_on(page, self.verdicts) if self.verdicts else ()
+            counted = importance_of(page, (), now=self.now, accesses=shown.get(one.seq, 0), verdicts=said)
             return one.score * (1 - IMPORTANCE_WEIGHT / 2 + IMPORTANCE_WEIGHT * counted.value)
 
         return sorted(admitted, key=lambda pair: (-rank(*pair), -pair[0].seq))

@@ -84,6 +84,12 @@ class SqliteWords:
         with self._file.writing() as connection:
             connection.executemany(sql, list(shown.items()))
 
+    def fade(self, share: float) -> None:
+        """Count for less what was shown before."""
+        with self._file.writing() as connection:
+            connection.execute("UPDATE shown SET times = CAST(times * ? AS INTEGER)", (share,))
+            connection.execute("DELETE FROM shown WHERE times = 0")
+
     def shown(self, seqs: Collection[int]) -> dict[int, int]:
         """How often each of these documents was shown."""
         return dict(self._file.all(f"SELECT seq, times FROM shown WHERE seq IN ({_numbers(seqs)})"))  # noqa: S608

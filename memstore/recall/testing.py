@@ -209,6 +209,13 @@ class RecallContract:
 
     # The index against the store
 
+    def test_counts_of_what_was_shown_add_up_and_fade(self, store: Store, recall: Recall) -> None:
+        recall.upkeep.words.note_shown({1: 5, 2: 1})
+        recall.upkeep.words.note_shown({1: 2})
+        assert recall.upkeep.words.shown([1, 2, 3]) == {1: 7, 2: 1}
+        recall.upkeep.words.fade(0.5)
+        assert recall.upkeep.words.shown([1, 2, 3]) == {1: 3}
+
     def test_reindexing_finds_the_same(self, store: Store, recall: Recall) -> None:
         write(store, *(say(f"note {n} about subject{n % 7}", id=f"n{n}") for n in range(60)))
         before = found(recall.search(ALICE, "subject3", scope="local"))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 
 from instar.memstore.recall.answers import IndexState
 from instar.memstore.recall.errors import EmbedderFailed, IndexFailed, IndexHeld
 from instar.memstore.recall.feed import BATCH, DETAILS_BEFORE, Feed, Side
+from instar.memstore.recall.importance import HALF_LIFE
 from instar.memstore.recall.index import WordIndex
 from instar.memstore.store import Store
 
 EMBEDDER = "embedder"
 """Under this name the index remembers whose vectors are complete."""
-_LASTING = frozenset({DETAILS_BEFORE})
+_FADED = "shown-faded"
+_FADES_AFTER = timedelta(days=7)
+_LASTING = frozenset({DETAILS_BEFORE, _FADED})
 _COUNTED = 10_000
 
 Progress = Callable[[int], None]
@@ -142,6 +146,16 @@ class Upkeep:
         if before > int(self.words.settings().get(DETAILS_BEFORE, "0")):
             self.words.remember(DETAILS_BEFORE, str(before))
             self._feed.drop_details(self.sides(), before)
+
+    def fade(self, now: datetime) -> None:
+        """Count for half what was shown a half-life ago; done at most once a week, since counts are whole."""
+        told = self.words.settings().get(_FADED)
+        before = datetime.fromisoformat(told) if told else now
+        if told and now - before < _FADES_AFTER:
+            return
+        if now > before:
+            self.words.fade(0.5 ** ((now - before) / HALF_LIFE))
+        self.words.remember(_FADED, now.isoformat())
 
     def close(self) -> None:
         """Give back files, connections and locks."""

@@ -16,6 +16,7 @@ from instar.memstore.recall.layers import Prefetch, Step, next_steps, prime
 from instar.memstore.recall.likeness import compare, rows_of, statement_of
 from instar.memstore.recall.profile import Profile
 from instar.memstore.recall.testing import found, say
+from instar.memstore.recall.verdicts import Verdict, Verdicts, verdicts_on
 
 
 @pytest.fixture
@@ -49,6 +50,41 @@ class TestImportance:
         counted = importance_of(page(store, "a"), (), now=NOON, accesses=3)
         assert counted.value == pytest.approx(min(1.0, max(0.0, sum(counted.parts.values()))))
         assert counted.parts["feedback"] < 0 < counted.parts["recalled"]
+
+    def test_a_word_on_a_page_counts_and_fades_and_one_on_its_session_counts_half(self, store: Store) -> None:
+        write(store, say("a fact", id="a", session="s"))
+        fact = page(store, "a")
+        good, bad = Verdict("feedback", good=True, at=NOON), Verdict("feedback", good=False, at=NOON)
+
+        def part(verdicts: Verdicts, days: int = 0, name: str = "feedback") -> float:
+            now = NOON + timedelta(days=days)
+            return importance_of(fact, (), now=now, verdicts=verdicts_on(fact, verdicts)).parts.get(name, 0.0)
+
+        assert part({"a": [good]}) == pytest.approx(0.25)
+        assert part({"a": [good]}, days=90) == pytest.approx(0.125)
+        assert part({"s": [bad]}) == pytest.approx(-0.125)
+        assert part({"a": [good] * 9}) == pytest.approx(0.25)
+        assert part({"a": [Verdict("review", good=True, at=NOON)]}, name="review") == pytest.approx(0.2)
+
+    def test_of_two_like_pages_the_one_that_helped_comes_first(self, store: Store) -> None:
+        write(store, say("refund rule Oslo", id="a", session="s"), say("refund rule lamps", id="b", session="t"))
+        good, bad = Verdict("feedback", good=True, at=NOON), Verdict("feedback", good=False, at=NOON)
+        said: Verdicts = {"s": [good], "b": [bad]}
+        with open_recall(store, address="memory:", folder=None, clock=FakeClock()) as plain:
+            assert found(plain.search(ALICE, "refund rule", scope="local")) == ["b", "a"]
+        with open_recall(store, address="memory:", folder=None, clock=FakeClock(), verdicts=lambda: said) as told:
+            assert found(told.search(ALICE, "refund rule", scope="local")) == ["a", "b"]
+
+    def test_what_was_shown_long_ago_counts_for_less(self, store: Store, recall: Recall) -> None:
+        write(store, say("a fact", id="a"))
+        recall.catch_up()
+        recall.upkeep.fade(NOON)
+        seq = page(store, "a").seq
+        recall.upkeep.words.note_shown({seq: 4})
+        recall.upkeep.fade(NOON + timedelta(days=3))
+        assert recall.upkeep.words.shown([seq]) == {seq: 4}
+        recall.upkeep.fade(NOON + timedelta(days=30))
+        assert recall.upkeep.words.shown([seq]) == {seq: 2}
 
     def test_what_newer_evidence_contradicts_counts_for_less(self, store: Store) -> None:
         write(store, say("a fact", id="a"))
