@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +32,8 @@ from instar.memstore.rows import head_values
 from instar.memstore.sql import SqlTransaction, check_pages
 from instar.memstore.statements import insert_into
 
+_FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.0003, 1.1, 0.005
+"""Seconds between two looks at the lock: at first about as long as a commit takes."""
 _BEGIN = "instar_begin"
 """Names the option of a connection that says how its transactions begin."""
 _RACED = frozenset({sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY})
@@ -81,7 +85,7 @@ class SqliteBackend:
         with self._turn:
             try:
                 transaction = self._writer()
-                transaction.driver.execute("BEGIN IMMEDIATE")
+                _begin_writing(transaction.driver, self._timeout)
                 try:
                     yield transaction
                     transaction.driver.execute("COMMIT")
@@ -96,6 +100,7 @@ class SqliteBackend:
         if self._writing is None:
             connection = self._engine.connect().execution_options(**{_BEGIN: ""})
             self._writing = _Transaction(connection)
+            self._writing.driver.execute("PRAGMA busy_timeout=0")  # it waits its own way, see `_begin_writing`
         return self._writing
 
     @contextmanager
@@ -189,6 +194,24 @@ def _on_begin(connection: Connection) -> None:
     # A transaction that will write takes the lock at once: one that upgrades later fails without waiting.
     if how := connection.get_execution_options().get(_BEGIN, "BEGIN"):
         connection.exec_driver_sql(how)
+
+
+def _begin_writing(driver: sqlite3.Connection, busy_timeout: float) -> None:
+    """Take the write lock, which another process may have.
+
+    SQLite's own way to wait sleeps longer each time, soon many times as long as a commit takes: the lock lies idle
+    while all who want it sleep.
+    """
+    pause, end = _FIRST_PAUSE, time.monotonic() + busy_timeout
+    while True:
+        try:
+            driver.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
+                raise
+        time.sleep(random.uniform(0.5, 1) * pause)  # noqa: S311  (so that two do not meet again)
+        pause = min(pause * _GROWTH, _LONGEST_PAUSE)
 
 
 class _Transaction(SqlTransaction):

@@ -86,6 +86,36 @@ def test_a_lock_held_over_the_busy_time_out_is_named_and_nothing_is_written(path
     other.close()
 
 
+def test_who_waits_for_the_lock_looks_again_and_again_instead_of_sleeping_through_the_commits_of_others(
+    path: Path,
+) -> None:
+    filled(path)
+    other = sqlite3.connect(path, isolation_level=None)
+    looks: list[str] = []
+    with open_store(f"sqlite:///{path}", busy_timeout=0.2) as store:
+        write(store, step(id="early"))
+        store._backend._writing.driver.set_trace_callback(looks.append)  # type: ignore[attr-defined]
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreLocked):
+            write(store, step(id="late"))
+        other.execute("ROLLBACK")
+    assert len(looks) > 3
+    assert set(looks) == {"BEGIN IMMEDIATE"}
+    other.close()
+
+
+def test_a_writer_that_waits_writes_once_the_lock_is_free(path: Path) -> None:
+    filled(path)
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    with open_store(f"sqlite:///{path}") as store:
+        other.execute("BEGIN IMMEDIATE")
+        free = threading.Timer(0.05, other.execute, ["ROLLBACK"])
+        free.start()
+        assert write(store, step(id="late")).committed == {"late": 1}
+        free.join()
+    other.close()
+
+
 HOLDER = """
 import sys
 from instar.memstore import open_store
