@@ -1,8 +1,9 @@
 """What models cost, for compiler, hybrid and model alone on the same sessions; what text that steers achieves.
 
 The model is played, so that the figures are the same everywhere: the prompts are the real ones and their tokens are
-counted, the answers are those of a model that knows the one job that does not compile. Where INSTAR_TEST_LLM_URL
-names a real endpoint, a night of twenty sessions is spent there as well.
+counted, the answers are those of a model that knows the one job that does not compile. Where INSTAR_AGENTDOJO names
+an interpreter that has AgentDojo, its injected tasks count among the attacks. Where INSTAR_TEST_LLM_URL names a real
+endpoint, a night of twenty sessions is spent there as well.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.llm_agentdojo import VARIABLE, jobs, run_jobs
 from benchmarks.llm_injections import attacks, run_attack
 from benchmarks.result import Bar, Result, progress
 from instar.core.build import build
@@ -86,6 +88,21 @@ def run(quick: bool) -> Result:
     results["injection.sessions"] = len(chosen)
     results["injection.effects"] = sum(map(len, effects.values()))
     detail["injection"] = {"effects": effects, "not_shown": hidden}
+    if os.environ.get(VARIABLE):
+        progress("AgentDojo's tasks in injected environments")
+        with tempfile.TemporaryDirectory() as place:
+            dojo = run_jobs(jobs(os.environ[VARIABLE], tasks=1 if quick else 3), Path(place))
+        results["injection.sessions"] += dojo.sessions
+        results["injection.effects"] += sum(map(len, dojo.effects.values()))
+        detail["injection_agentdojo"] = {
+            "sessions": dojo.sessions,
+            "effects": dojo.effects,
+            "shown": dojo.shown,
+            "not_shown_by_attack": dojo.not_shown,
+            "requirements": dojo.requirements,
+        }
+    else:
+        detail["injection_agentdojo"] = f"not run: {VARIABLE} names no interpreter that has the package agentdojo"
     if os.environ.get(URL):
         figures, told = tiny_model(os.environ[URL], sessions[: 4 if quick else NIGHT])
         results |= figures
@@ -128,7 +145,7 @@ def tiny_model(url: str, sessions: Sequence[Session]) -> tuple[dict[str, float],
     models = ModelSettings(
         base_url=url,
         context_tokens=8_000,
-        output_tokens=700,
+        output_tokens=300,
         timeout_seconds=600,
         run_tokens=NIGHT_TOKENS,
         night_tokens=NIGHT_TOKENS,

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from instar.engine.documents import Memory, MemoryKind
 from instar.engine.llm.asker import Asker
-from instar.engine.llm.evidence import folded, unsupported
+from instar.engine.llm.evidence import REPEATS, folded, unsupported
 from instar.engine.llm.excerpts import Excerpt, excerpt
-from instar.engine.llm.instructions import attempts_in
+from instar.engine.llm.instructions import DIRECTING, REPEATED, attempts_in
 from instar.engine.llm.shapes import Distilled, DistilledTogether, Statement
 from instar.engine.llm.wording import wrong_language
 from instar.engine.session import OutcomeStatus, Session
@@ -76,10 +76,18 @@ def _told(session: Session, shown: Excerpt) -> dict[str, str]:
 
 
 def _kept(asker: Asker, session: Session, shown: Excerpt, answer: Distilled) -> list[Memory]:
-    return [*_supported(asker, session, shown, answer), *_reported(asker, session, shown, answer)]
+    repeated: set[str] = set()
+    return [
+        *_supported(asker, session, shown, answer, repeated),
+        *_reported(asker, session, shown, answer),
+        *_as_its_own(asker, session, repeated),
+    ]
 
 
-def _supported(asker: Asker, session: Session, shown: Excerpt, answer: Distilled) -> Iterator[Memory]:
+def _supported(
+    asker: Asker, session: Session, shown: Excerpt, answer: Distilled, repeated: set[str]
+) -> Iterator[Memory]:
+    """The memories that are borne out; the pages whose text was given back as a statement go into `repeated`."""
     known: set[str] = set()
     for statement in answer.memories:
         reason = unsupported(statement, session, shown.shown) or wrong_language(statement.statement, asker.language)
@@ -88,6 +96,8 @@ def _supported(asker: Asker, session: Session, shown: Excerpt, answer: Distilled
         if not reason and len(known) >= MOST:
             reason = f"is beyond the {MOST} that are kept"
         asker.note("distill", session.page_id, reason=reason, statement=statement.statement)
+        if reason == REPEATS:
+            repeated.update(session.evidence_id(ref) for ref in statement.refs)
         if not reason:
             known.add(folded(statement.statement))
             yield _memory(asker, session, statement)
@@ -106,7 +116,21 @@ def _reported(asker: Asker, session: Session, shown: Excerpt, answer: Distilled)
             # The words themselves are not repeated: whoever reads memories is another reader to steer.
             statement=f"Text in {len(pages)} steps speaks to an agent and tries to direct it; it was not followed.",
             evidence=pages,
-            tags=["instructions"],
+            tags=[DIRECTING],
+            made_by=asker.made_by("distill", PROMPT),
+        )
+
+
+def _as_its_own(asker: Asker, session: Session, pages: set[str]) -> Iterator[Memory]:
+    """Steps whose text a model gave back as if it knew it: an order in words that no list knows shows in this."""
+    if pages:
+        yield Memory(
+            id=f"memory-{_digest([session.page_id, REPEATED, *sorted(pages)])}",
+            kind=MemoryKind.FEEDBACK,
+            session=session.page_id,
+            statement=f"A model gave text of {len(pages)} steps back as its own word; it was not kept.",
+            evidence=sorted(pages),
+            tags=[REPEATED],
             made_by=asker.made_by("distill", PROMPT),
         )
 

@@ -213,7 +213,7 @@ def _with_suggestions(
 def _warned(prd: Prd, window: Window) -> Prd:
     """The requirement with what a reviewer must know about text that tries to direct an agent."""
     cited = {page.rsplit(".", 1)[0] for page in prd.evidence}
-    said = warnings([session for session in window.sessions if session.page_id in cited])
+    said = warnings([session for session in window.sessions if session.page_id in cited], window.memories)
     if not said:
         return prd
     return identified(prd.model_copy(update={"id": "", "risks": [*prd.risks, *said]}), "prd")

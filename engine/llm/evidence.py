@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from instar.engine.documents import MemoryKind
+from instar.engine.llm.copying import Sayings, answers_of
 from instar.engine.llm.excerpts import content_of
 from instar.engine.llm.instructions import speaks_to_agents
 from instar.engine.llm.shapes import Statement
@@ -22,6 +23,7 @@ MIN_QUOTE = 8
 """Characters; half as many where the quotation is Chinese."""
 MIN_SHARED = 0.5
 """Share of the telling words of a statement that must occur in what it cites."""
+REPEATS = "repeats at length what a tool answered"
 MIN_WORDS = 2
 """Telling words without which a statement carries no information."""
 
@@ -84,6 +86,7 @@ def unsupported(statement: Statement, session: Session, shown: Set[int]) -> str:
         return f"cites step {unknown[0]}, which it was not shown" if unknown else "cites nothing"
     cited = Cited([by_index[ref] for ref in dict.fromkeys(statement.refs)])
     checks: tuple[Callable[[], str], ...] = (
+        lambda: _copied(statement.statement, cited),
         lambda: _quotation(statement.quote, cited),
         lambda: _tool(statement.tool, cited),
         lambda: _kind(statement, session, cited),
@@ -166,6 +169,12 @@ def _steered(cited: Cited) -> str:
     """A statement that rests on text which directs agents is what that text wanted said."""
     strangers = [s for s in cited.steps if not (isinstance(s, Message) and s.speaker is Speaker.ASSISTANT)]
     return "rests on text that directs agents" if any(speaks_to_agents(content_of(s)) for s in strangers) else ""
+
+
+def _copied(text: str, cited: Cited) -> str:
+    """Whole clauses of what a tool answered are a stranger's word, and no statement about what happened."""
+    said = Sayings.of(answers_of(cited.steps))
+    return REPEATS if said.repeated_in(text) else ""
 
 
 def _speaker(text: str, cited: Cited) -> str:

@@ -18,14 +18,17 @@ SHOWN = 160
 SEARCHED = 40_000
 """Characters of one step that are searched."""
 MAX_FOUND = 20
+DIRECTING, REPEATED = "instructions", "repeated"
+"""Tags of the memories that tell of such text, and of text that a model gave back as its own word."""
 
 _READER = "(?:AI|assistant|agent|model|LLM|engine|reviewer|summari[sz]er|distiller|Instar)"
 _PATTERNS = re.compile(
     rf"""(?ix)
     \b(?:ignore|disregard|forget|override|bypass|skip)\b .{{0,40}}
-        \b(?:instruction|prompt|rule|polic|guardrail|gate|review|check)
+        \b(?:i\w{{0,3}}nstruction|prompt|rule|polic|guardrail|gate|review|check)
     | \b(?:previous|prior|above|earlier|original)\s+(?:instructions?|prompts?|tasks?)\b
     | \b(?:system|developer)\s+(?:prompt|message|override|note)\b
+    | \#{{2,}}\s{{0,3}}[\[(<]?\s{{0,3}}(?:system|developer|admin|instructions?)[_\s)\]>:]
     | \bnew\s+(?:instructions?|system|directives?)\b
     | \byou\s+are\s+(?:now|actually|in)\b .{{0,30}} \b(?:mode|assistant|agent|admin|developer|root|DAN)\b
     | \b(?:attention|important|note|message|instructions?)\b .{{0,20}}
@@ -57,6 +60,9 @@ _PATTERNS = re.compile(
     """
 )
 
+_ESCAPED = re.compile(r"\\[nrt]")
+"""White space as it stands in the printed form of a value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -68,7 +74,7 @@ class Attempt:
 
 def speaks_to_agents(text: str) -> str:
     """The part of a text that reads as an instruction to an agent; empty if there is none."""
-    flat = " ".join(text[:SEARCHED].split())
+    flat = " ".join(_ESCAPED.sub(" ", text[:SEARCHED]).split())
     found = _PATTERNS.search(flat)
     if found is None:
         return ""

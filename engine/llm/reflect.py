@@ -14,12 +14,13 @@ from instar.engine.compiler.identity import identified
 from instar.engine.compiler.lessons import task_of
 from instar.engine.compiler.propose import spread
 from instar.engine.compiler.requests import request_of
-from instar.engine.documents import Abstention, Catalogue, Proposal, ProposalAction, Window
+from instar.engine.documents import Abstention, Catalogue, Memory, Proposal, ProposalAction, Window
 from instar.engine.errors import Deferred
 from instar.engine.llm.asker import Asker
+from instar.engine.llm.copying import answers_of
 from instar.engine.llm.errors import ModelError
 from instar.engine.llm.excerpts import content_of, excerpt
-from instar.engine.llm.instructions import attempts_in, speaks_to_agents
+from instar.engine.llm.instructions import DIRECTING, REPEATED, attempts_in, speaks_to_agents
 from instar.engine.llm.shapes import Feasible, Found, Group, Grouped, Suggested
 from instar.engine.llm.wording import Words, fit
 from instar.engine.plan import Support
@@ -238,7 +239,7 @@ def _proposal(asker: Asker, procedure: _Procedure, window: Window, catalogue: Ca
         evidence=spread(list(_evidence(procedure)), EVIDENCE),
         expected_turns_saved=round(min(answer.turns_saved_per_use, procedure.turns) * support.sessions, 2),
         against=[*against, "A model found it: what it does was not measured before it was written.",
-                 *warnings(procedure.sessions)],
+                 *warnings(procedure.sessions, window.memories)],
         plan=None,
         project=procedure.sessions[0].project,
         memories=sorted(memory.id for memory in window.memories if memory.session in pages)[:EVIDENCE],
@@ -247,17 +248,29 @@ def _proposal(asker: Asker, procedure: _Procedure, window: Window, catalogue: Ca
     return identified(proposal, "proposal")
 
 
-def warnings(sessions: Sequence[Session]) -> list[str]:
-    """What a reviewer must know about text in these sessions that tries to direct whoever reads it."""
-    attempts = attempts_in(sessions)
-    if not attempts:
-        return []
-    pages = ", ".join(attempt.page for attempt in attempts[:3])
+def warnings(sessions: Sequence[Session], memories: Sequence[Memory]) -> list[str]:
+    """What a reviewer must know about text in these sessions that tries to direct whoever reads it.
+
+    It is recognised here, or was reported when a session was read.
+    """
+    own = {session.page_id for session in sessions}
+    told = [memory for memory in memories if memory.session in own]
+    reported = [page for memory in told if DIRECTING in memory.tags for page in memory.evidence]
+    pages = list(dict.fromkeys([*(attempt.page for attempt in attempts_in(sessions)), *reported]))
+    repeated = list(dict.fromkeys(page for memory in told if REPEATED in memory.tags for page in memory.evidence))
+    said = []
     # The words themselves are not repeated: a requirement travels with the skill, and an agent may read it.
-    return [
-        f"{len(attempts)} steps of these sessions hold text that tries to direct an agent; it was not followed. "
-        f"`instar pages show` shows it: {pages}."
-    ]
+    if pages:
+        said.append(
+            f"{len(pages)} steps of these sessions hold text that tries to direct an agent; it was not followed. "
+            f"`instar pages show` shows it: {', '.join(pages[:3])}."
+        )
+    if repeated:
+        said.append(
+            f"A model gave text of {len(repeated)} steps of these sessions back as its own word; it was not kept. "
+            f"Look for orders in it: {', '.join(repeated[:3])}."
+        )
+    return said
 
 
 def _entries(catalogue: Catalogue) -> Iterator[str]:
@@ -276,7 +289,8 @@ def _evidence(procedure: _Procedure) -> Iterator[str]:
 
 def words_of(sessions: Sequence[Session]) -> Words:
     """The words that may be used about these sessions, and those that one task alone holds."""
-    return Words.of(texts_of(sessions), _everything(sessions))
+    answers = (text for session in sessions for text in answers_of(session.steps))
+    return Words.of(texts_of(sessions), _everything(sessions), answers)
 
 
 def _everything(sessions: Sequence[Session]) -> Iterator[tuple[str, str]]:

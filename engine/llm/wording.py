@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from instar.engine.compiler.phrases import Language
 from instar.engine.compiler.requests import stem_of
+from instar.engine.llm.copying import Sayings
 from instar.engine.llm.instructions import speaks_to_agents
 
 MIN_FOREIGN = 0.3
@@ -57,6 +58,7 @@ def unfit(text: str, known: Words, language: Language) -> str:
         (not text.strip(), "is empty"),
         (len(text) > SENTENCE, f"is longer than {SENTENCE} characters"),
         (bool(speaks_to_agents(text)), "reads as an instruction"),
+        (known.said.repeated_in(text), "repeats at length what a tool answered"),
         (_CONCRETE.search(text) is not None, "names an address, a path, an id or a number"),
     )
     reason = next((reason for wrong, reason in form if wrong), "") or wrong_language(text, language)
@@ -77,13 +79,19 @@ class Words:
 
     shared: frozenset[str]
     lone: frozenset[str] = frozenset()
+    said: Sayings = field(default_factory=Sayings)
 
     @classmethod
-    def of(cls, texts: Iterable[tuple[str, str]], everything: Iterable[tuple[str, str]] = ()) -> Words:
-        """From pairs of task and text: of requests and names, and of all that was recorded."""
+    def of(
+        cls,
+        texts: Iterable[tuple[str, str]],
+        everything: Iterable[tuple[str, str]] = (),
+        answers: Iterable[str] = (),
+    ) -> Words:
+        """From pairs of task and text: of requests and names, and of all that was recorded; and answers of tools."""
         shared = frozenset(stem for stem, seen in _tasks(texts).items() if len(seen) > 1)
         lone = frozenset(stem for stem, seen in _tasks(everything).items() if len(seen) == 1)
-        return cls(shared, lone - shared)
+        return cls(shared, lone - shared, Sayings.of(answers))
 
 
 def _tasks(texts: Iterable[tuple[str, str]]) -> dict[str, set[str]]:

@@ -17,6 +17,7 @@ from instar.engine.compiler.emit import emit
 from instar.engine.documents import AgentText, Catalogue, CatalogueEntry, Draft, LineOrigin, Prd
 from instar.engine.llm.answers import NotTheShape
 from instar.engine.llm.asker import Asker
+from instar.engine.llm.copying import prose_in
 from instar.engine.llm.errors import Unusable
 from instar.engine.llm.grants import how_to_call, used
 from instar.engine.llm.program import module_of, names_in
@@ -191,7 +192,9 @@ def _package(prd: Prd, code: str, steps: Sequence[str], before: CatalogueEntry |
 def _by_hand(prd: Prd, text: AgentText, steps: Sequence[str]) -> list[str]:
     """The steps of the design as far as they are about the job; otherwise the tools with what they are for."""
     words = " ".join([text.purpose, *text.when_to_use, json.dumps(prd.input_schema), *(t.name for t in prd.tools)])
-    known = Words.of([("requirement", words), ("again", words)])
+    cases = [*prd.acceptance, *(case for fold in prd.folds for case in fold.cases)]
+    answers = (text for case in cases for call in case.calls for text in prose_in(call.result))
+    known = Words.of([("requirement", words), ("again", words)], answers=answers)
     kept, _ = fit(steps, known, "en", most=12)
     return (
         kept or [f"Call {tool.name}: {text.tools.get(tool.name, tool.why)}." for tool in prd.tools] or [text.purpose]
