@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,11 +11,9 @@ from typing import Protocol
 import numpy as np
 
 from instar.memstore.errors import InvalidRequest
+from instar.memstore.recall.endpoint import Endpoint
 from instar.memstore.recall.errors import EmbedderFailed
 from instar.memstore.recall.index import Matrix
-
-_SECONDS = 60
-_AT_ONCE = 128
 
 
 class Embedder(Protocol):
@@ -76,42 +71,6 @@ def _wordllama() -> Callable[[list[str]], Matrix]:
         return found
 
     return pool
-
-
-class Endpoint:
-    """An OpenAI-compatible `POST {base}/embeddings`."""
-
-    cheap = False
-
-    def __init__(self, base: str, model: str, *, key: str = "") -> None:
-        if not base.startswith(("http://", "https://")) or not model:
-            raise InvalidRequest("an embedding endpoint is given as MODEL@http://HOST/v1")
-        self._base, self._model, self._key = base.rstrip("/"), model, key
-        self.name = f"{model}@{self._base}"
-
-    def __call__(self, texts: Sequence[str]) -> Matrix:
-        """As the endpoint answers, brought to length 1."""
-        parts = [self._ask(texts[at : at + _AT_ONCE]) for at in range(0, len(texts), _AT_ONCE)]
-        try:
-            return unit(np.concatenate(parts)) if parts else np.zeros((0, 1), np.float32)
-        except ValueError as error:
-            raise EmbedderFailed(self.name, "vectors of different lengths") from error
-
-    def _ask(self, texts: Sequence[str]) -> Matrix:
-        body = json.dumps({"model": self._model, "input": [text or " " for text in texts]}).encode()
-        headers = {"Content-Type": "application/json"} | (
-            {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        )
-        request = urllib.request.Request(f"{self._base}/embeddings", body, headers)  # noqa: S310  (checked above)
-        try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
-                data = json.load(answer)["data"]
-            found = np.asarray([row["embedding"] for row in sorted(data, key=lambda row: row["index"])], np.float32)
-        except (urllib.error.URLError, OSError, ValueError, KeyError, TypeError) as error:
-            raise EmbedderFailed(self.name, f"{type(error).__name__}: {error}"[:300]) from error
-        if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
-            raise EmbedderFailed(self.name, f"{len(texts)} texts got an answer of shape {found.shape}")
-        return found
 
 
 class SentenceTransformers:

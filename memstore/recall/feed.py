@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,12 +31,25 @@ class Side:
     embedder: Embedder
     vectors: VectorKeeper
     cache: TextCache
+    length: int = 0
+    """How many numbers a vector has now; vectors of another length are not taken from the cache. 0: not asked."""
+
+    def measured(self) -> Side:
+        """The same, after asking the embedder how long its vectors are, where it could have changed unseen."""
+        if self.embedder.cheap:
+            return self
+        try:
+            return replace(self, length=self.embedder(["length"]).shape[1])
+        except EmbedderFailed:  # whoever needs a vector is told
+            return self
 
     def embed(self, docs: Sequence[Doc]) -> Matrix:
         """The vectors of documents, computed once for each text where that costs something."""
         if self.embedder.cheap:
             return self.embedder([doc.text for doc in docs])
         known = self.cache.known(self.embedder.name, [doc.digest for doc in docs])
+        if self.length:
+            known = {digest: vector for digest, vector in known.items() if len(vector) == self.length}
         missing = {doc.digest: doc.text for doc in docs if doc.digest not in known}
         if missing:
             computed = self.embedder(list(missing.values()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from instar.memstore.recall.documents import root_of
+from instar.memstore.recall.errors import IndexFailed
 from instar.memstore.recall.index import Matrix, Postings, Seqs, VectorIndex, Wanted
 
 EXACT = 2_500
@@ -46,6 +47,10 @@ def _near(vectors: VectorIndex, root: str, vector: Matrix, seqs: Seqs, limit: in
     held = vectors.of(root, seqs.tolist())
     if not len(held.seqs):
         return Near()
+    if held.matrix.shape[1] != len(vector):
+        raise IndexFailed(
+            root, f"its vectors have {held.matrix.shape[1]} numbers, and the embedder gives {len(vector)}"
+        )
     similarity = held.matrix @ vector
     best = np.argsort(-similarity, kind="stable")[:limit]
     return Near(tuple(int(held.seqs[place]) for place in best), int((similarity >= NEAR).sum()))

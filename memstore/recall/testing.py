@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from instar.memstore import PageDraft, PageType, Principal, State, Store, open_store
 from instar.memstore.fakes import ALICE, NOON, FakeClock, write
-from instar.memstore.recall import Answer, Filters, Link, Recall, Relation, Status, link_draft, open_recall
+from instar.memstore.recall import Answer, Embedder, Filters, Link, Recall, Relation, Status, link_draft, open_recall
 
 HOME = "local/home"
 WORK = "local/work"
@@ -237,3 +238,29 @@ class LastingContract(RecallContract):
         with open_recall(store, address=address, folder=folder, clock=clock) as again:
             answer = again.search(ALICE, "words", scope="local")
             assert (answer.status, set(found(answer))) == (Status.HIT, {"a", "b"})
+
+
+class EmbedderContract:
+    """What an embedder promises, whatever is behind it."""
+
+    @pytest.fixture
+    def embedder(self) -> Embedder:
+        raise NotImplementedError
+
+    def test_each_text_gets_a_row_of_length_one_and_of_the_same_width(self, embedder: Embedder) -> None:
+        matrix = embedder(["the red lamp", "a blue chair by the window", "预算 五万元"])
+        assert matrix.shape[0] == 3
+        assert np.allclose(np.linalg.norm(matrix, axis=1), 1, atol=1e-3)
+        assert embedder(["one more"]).shape[1] == matrix.shape[1]
+
+    def test_the_same_text_gives_the_same_row_whatever_stands_beside_it(self, embedder: Embedder) -> None:
+        alone, beside = embedder(["the red lamp"])[0], embedder(["other words " * 40, "the red lamp"])[1]
+        assert np.allclose(alone, beside, atol=1e-3)
+
+    def test_no_texts_and_empty_texts_are_no_error(self, embedder: Embedder) -> None:
+        assert len(embedder([])) == 0
+        assert np.isfinite(embedder(["", " ", "\x00", "x" * 20_000])).all()
+
+    def test_a_text_is_nearer_to_one_about_the_same(self, embedder: Embedder) -> None:
+        asked, near, far = embedder(["where is the red lamp", "the red lamp is in the hall", "taxes are due in May"])
+        assert asked @ near > asked @ far

@@ -89,6 +89,7 @@ class Upkeep:
         Raises:
             StoreUnavailable, IndexHeld, IndexFailed, EmbedderFailed: as `catch_up`; try again to continue.
         """
+        self.serving, self._building = (side and side.measured() for side in (self.serving, self._building))
         for side in self.sides():
             side.vectors.clear()
         kept = {name: value for name, value in self.words.settings().items() if name in _LASTING}

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from instar.memstore.recall.derived_file import DerivedFile
+from instar.memstore.recall.errors import IndexFailed
 from instar.memstore.recall.index import Matrix, Vectors
 
 FORMAT = 2
@@ -26,7 +27,15 @@ class VectorFile:
         self._file = DerivedFile(path, _SCHEMA, FORMAT, busy_timeout=busy_timeout)
 
     def put(self, root: str, vectors: Vectors) -> None:
-        """Keep vectors, in place of earlier ones."""
+        """Keep vectors, in place of earlier ones.
+
+        Raises:
+            IndexFailed: those that are kept are of another length, so that an embedder changed under its name.
+        """
+        before = self._file.all("SELECT length(vector) FROM vectors WHERE root = ? LIMIT 1", (root,))
+        if before and before[0][0] != 2 * vectors.matrix.shape[1]:
+            reason = f"its vectors have {before[0][0] // 2} numbers, and the embedder gives {vectors.matrix.shape[1]}"
+            raise IndexFailed(root, reason)
         rows = [
             (int(seq), root, row.tobytes())
             for seq, row in zip(vectors.seqs, vectors.matrix.astype(np.float16), strict=True)

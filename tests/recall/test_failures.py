@@ -213,7 +213,7 @@ def test_a_text_is_embedded_once_whatever_happens_to_the_index(store: Store, add
     with opened(store, address, folder, embedder) as recall:
         recall.reindex()
         recall.reindex()
-    assert embedder.asked == ["the red lamp"]
+    assert embedder.asked.count("the red lamp") == 1
 
 
 def test_an_embedder_that_fails_leaves_the_words(store: Store, address: str, folder: Path) -> None:
