@@ -21,6 +21,10 @@ K1, B = 0.9, 0.4
 """Saturation and length normalisation; these values do well on short passages (Lin et al., Anserini, 2017)."""
 CONTEXT = 1.5
 """What the score of a page together with its neighbours counts for, against 1 for its own."""
+SHORT = 30
+"""Terms. Where pages are shorter on average, as in talk, the more is left to what stands beside them: by so much more
+the context counts, up to `MOST`."""
+MOST = 3.0
 DEEPEST = 2_500
 FEWEST = 2
 """So many of the terms are read where all of them are common."""
@@ -53,14 +57,14 @@ def rank_by_words(postings: Postings, wanted: Wanted, terms: Sequence[str], limi
     weights = {term: _weight(frequency, among) for term, frequency in common.items()}
     weights |= {term: _weight(_frequency(seqs, among), among) for term, seqs in found.items()}
     pool = _pool(postings, wanted, found, weights)
-    rows = postings.rows(pool, wanted)
+    rows = postings.rows(pool, wanted, list(weights))
     mean = max(length / documents, 1.0)
     held = {row.seq: row for row in rows}
     scores = {row.seq: _score(row.counts, row.length, weights, mean) for row in rows}
     best = sorted(rows, key=lambda row: (-scores[row.seq], -row.seq))[:BESIDE]
     beside = postings.beside(best)
     near = {seq for pair in beside.values() for seq in pair if seq and seq not in held}
-    for row in postings.rows(near, wanted) if near else ():
+    for row in postings.rows(near, wanted, list(weights)) if near else ():
         held[row.seq] = row
         scores[row.seq] = _score(row.counts, row.length, weights, mean)
     scores = _in_context(scores, held, beside, weights, mean)
@@ -122,13 +126,8 @@ def _pool(postings: Postings, wanted: Wanted, found: Mapping[str, Seqs], weights
 
 
 def _score(counts: Mapping[str, int], length: int, weights: Mapping[str, float], mean: float) -> float:
-    total = 0.0
     norm = K1 * (1 - B + B * length / mean)
-    for term, weight in weights.items():
-        count = counts.get(term)
-        if count:
-            total += weight * count * (K1 + 1) / (count + norm)
-    return total
+    return sum(weights[term] * count * (K1 + 1) / (count + norm) for term, count in counts.items())
 
 
 def _in_context(
@@ -143,6 +142,7 @@ def _in_context(
     after: dict[int, int] = {}
     for seq, (left, right) in beside.items():
         before[seq], after[left], after[seq], before[right] = left, seq, right, seq
+    share = CONTEXT * min(max(1.0, SHORT / mean), MOST)
     found = dict(scores)
     for seq in before.keys() | after.keys():
         if seq not in rows:
@@ -150,9 +150,8 @@ def _in_context(
         window = [rows[near] for near in (before.get(seq, 0), seq, after.get(seq, 0)) if near in rows]
         counts: dict[str, int] = {}
         for row in window:
-            for term in weights:
-                if times := row.counts.get(term):
-                    counts[term] = counts.get(term, 0) + times
+            for term, count in row.counts.items():
+                counts[term] = counts.get(term, 0) + count
         length = sum(row.length for row in window)
-        found[seq] += CONTEXT * _score(counts, length, weights, mean * len(window))
+        found[seq] += share * _score(counts, length, weights, mean * len(window))
     return found

@@ -20,7 +20,7 @@ from instar.memstore.recall.documents import Doc, root_of
 from instar.memstore.recall.embedders import Embedder
 from instar.memstore.recall.errors import IndexFailed
 from instar.memstore.recall.feed import Side
-from instar.memstore.recall.index import Row, Seqs, Wanted, WordIndex
+from instar.memstore.recall.index import Row, Seqs, Wanted, WordIndex, counts_in
 from instar.memstore.recall.pg_session import Session
 
 FORMAT = 2
@@ -195,16 +195,17 @@ class PostgresWords:
         # Behind the frequencies of the elements stand three more numbers.
         return {one: share * rows for rows, ones, shares in rows for one, share in zip(ones, shares, strict=False)}
 
-    def rows(self, seqs: Collection[int], wanted: Wanted) -> list[Row]:
+    def rows(self, seqs: Collection[int], wanted: Wanted, terms: Sequence[str] = ()) -> list[Row]:
         """Those that are wanted."""
         asked = frozenset(wanted.marks)
+        needles = {term: f" {term} " for term in terms}
         found = self._session.all(
             "SELECT seq, id, session, length, words, counts, marks FROM recall_docs WHERE seq = ANY(%s)"
             " AND (expires IS NULL OR expires > %s) AND created >= %s AND created < %s",
             (list(seqs), wanted.now, wanted.since or -_FOREVER, wanted.until or _FOREVER),
         )
         return [
-            Row(seq, name, session, length, dict(zip(words.split(" "), bytes(counted), strict=False)))
+            Row(seq, name, session, length, counts_in(words, bytes(counted), needles))
             for seq, name, session, length, words, counted, marks in found
             if not asked or asked.issubset(marks.split(" "))
         ]

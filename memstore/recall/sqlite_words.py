@@ -15,7 +15,7 @@ import numpy as np
 
 from instar.memstore.recall.derived_file import DerivedFile
 from instar.memstore.recall.documents import Doc, root_of
-from instar.memstore.recall.index import Row, Seqs, Wanted
+from instar.memstore.recall.index import Row, Seqs, Wanted, counts_in
 
 FORMAT = 2
 _SCHEMA = """
@@ -184,16 +184,17 @@ class SqliteWords:
         """One after the other, which costs no round trips here."""
         return [self.holding(wanted, [term], limit) for term in terms]
 
-    def rows(self, seqs: Collection[int], wanted: Wanted) -> list[Row]:
+    def rows(self, seqs: Collection[int], wanted: Wanted, terms: Sequence[str] = ()) -> list[Row]:
         """Those that are wanted."""
         asked = frozenset(wanted.marks)
+        needles = {term: f" {term} " for term in terms}
         sql = (
             f"SELECT seq, id, session, length, words, counts, marks FROM docs WHERE seq IN ({_numbers(seqs)})"  # noqa: S608
             " AND (expires IS NULL OR expires > ?) AND created >= ? AND created < ?"
         )
         given = (wanted.now, wanted.since or -_FOREVER, wanted.until or _FOREVER)
         return [
-            Row(seq, name, session, length, dict(zip(words.split(" "), counted, strict=False)))
+            Row(seq, name, session, length, counts_in(words, counted, needles))
             for seq, name, session, length, words, counted, marks in self._file.all(sql, given)
             if not asked or asked.issubset(marks.split(" "))
         ]
