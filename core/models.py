@@ -10,7 +10,7 @@ from instar.core.errors import PartMissing
 from instar.core.settings import Settings
 from instar.core.slots import Slots
 from instar.engine.compiler.compiler import Compiler
-from instar.engine.llm.config import ROLES, configured, model_for
+from instar.engine.llm.config import ROLES, Limiter, configured, model_for
 from instar.engine.llm.errors import NotConfigured
 from instar.engine.protocol import Engine
 from instar.sandbox.shelf import Shelf, open_shelf
@@ -36,8 +36,8 @@ def ledger_of(settings: Settings) -> Ledger:
     return Ledger(settings.home / LEDGER)
 
 
-def asker_of(settings: Settings, environment: Mapping[str, str]) -> Asker:
-    """Access to the models of the settings.
+def asker_of(settings: Settings, environment: Mapping[str, str], limiter: Limiter | None = None) -> Asker:
+    """Access to the models of the settings; without a limiter, the places that all processes of the home share.
 
     Raises:
         PartMissing: the settings ask for a model, and no endpoint is named.
@@ -64,7 +64,7 @@ def asker_of(settings: Settings, environment: Mapping[str, str]) -> Asker:
         run=settings.run,
         language=settings.language,
         environment=environment,
-        limiter=Slots(settings.home / SLOTS, settings.models.parallel),
+        limiter=limiter or Slots(settings.home / SLOTS, settings.models.parallel),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from instar.core.errors import PartMissing, SourceMissing
 from instar.core.models import asker_of, asks_models, engine_of
 from instar.core.settings import Settings
+from instar.engine.llm.config import Limiter
 from instar.engine.protocol import Engine
 from instar.memstore import Principal, Store, open_store
 from instar.sandbox.backends import open_sandbox
@@ -27,13 +28,16 @@ if TYPE_CHECKING:  # the client of models takes seconds to import
 class Runtime:
     """What the verbs work with. Parts are made when first needed, so that a command pays only for what it uses.
 
-    `step` is called with a name before each step of publishing that lasts; tests use it to stop there.
+    `step` is called with a name before each step of publishing that lasts; tests use it to stop there. `limiter` is
+    entered around each call of a model; who runs many tasks may hand one in, otherwise all processes of the home
+    share a few places.
     """
 
     settings: Settings
     store: Store
     step: Callable[[str], None] = lambda name: None
     dry_run: bool = False
+    limiter: Limiter | None = None
 
     @property
     def principal(self) -> Principal:
@@ -49,7 +53,7 @@ class Runtime:
         """
         if self.dry_run or not asks_models(self.settings, os.environ):
             return None
-        return asker_of(self.settings, os.environ)
+        return asker_of(self.settings, os.environ, self.limiter)
 
     @cached_property
     def engine(self) -> Engine:
@@ -81,7 +85,7 @@ class Runtime:
 
 
 @contextmanager
-def runtime(settings: Settings, *, dry_run: bool = False) -> Iterator[Runtime]:
+def runtime(settings: Settings, *, dry_run: bool = False, limiter: Limiter | None = None) -> Iterator[Runtime]:
     """Open everything for a block of work; a dry run works on a store in memory and leaves the home untouched.
 
     Raises:
@@ -92,7 +96,7 @@ def runtime(settings: Settings, *, dry_run: bool = False) -> Iterator[Runtime]:
         prepare_home(settings)
     store = open_store("memory:" if dry_run else settings.database)
     try:
-        opened = Runtime(settings, store, dry_run=dry_run)
+        opened = Runtime(settings, store, dry_run=dry_run, limiter=limiter)
         try:
             yield opened
         finally:

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from instar.engine.compiler.phrases import Language
 from instar.engine.llm.answers import ask, schema_of
 from instar.engine.llm.completions import Cached, Folder, Handoff, Replay
-from instar.engine.llm.config import Model, ModelSettings, Role, model_for
-from instar.engine.llm.endpoint import Endpoint, Limiter
+from instar.engine.llm.config import Limiter, Model, ModelSettings, Role, model_for
+from instar.engine.llm.endpoint import Endpoint
 from instar.engine.llm.errors import Unusable
 from instar.engine.llm.ledger import Ledger
 from instar.engine.llm.requests import Completer, Request

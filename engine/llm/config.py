@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 from urllib.parse import urlsplit
@@ -11,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from instar.engine.llm.errors import NotConfigured
 
+Limiter = Callable[[], AbstractContextManager[object]]
+"""Entered around each attempt to ask a model; whoever runs the tasks decides how many may be inside."""
 Role = Literal["distill", "reflect", "specify", "code", "judge"]
 ROLES: tuple[Role, ...] = get_args(Role)
 OPENAI = "https://api.openai.com/v1"

@@ -21,7 +21,7 @@ import httpx2
 from openai import APIConnectionError, APIStatusError, APITimeoutError, OpenAI
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from instar.engine.llm.config import Model, ModelSettings
+from instar.engine.llm.config import Limiter, Model, ModelSettings
 from instar.engine.llm.errors import EndpointFailed, NotConfigured, Unusable
 from instar.engine.llm.ledger import Ledger
 from instar.engine.llm.requests import Completion, Request, shape_in_words
@@ -40,9 +40,6 @@ ABOUT_THIS_REQUEST = frozenset({400, 413, 422})
 SAID = 200
 """Characters of a server's own words that are passed on."""
 _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
-
-Limiter = Callable[[], AbstractContextManager[object]]
-"""Entered around each attempt; whoever runs the tasks decides how many may be inside."""
 
 
 class _Again(Exception):

@@ -138,3 +138,26 @@ def test_a_requirement_that_cannot_be_written_is_not_evaluated(night: Night) -> 
     answers = {**GOOD, "recordeduse": lambda _: nothing}
     with night(answers) as (rt, _), pytest.raises(NotEvaluated, match="could be proven"):
         built(rt)
+
+
+def test_a_limiter_that_is_handed_in_is_entered_around_each_call(tmp_path: Path) -> None:
+    inside: list[int] = []
+    widest: list[int] = []
+
+    @contextmanager
+    def one() -> Iterator[None]:
+        inside.append(1)
+        widest.append(len(inside))
+        try:
+            yield
+        finally:
+            inside.pop()
+
+    with serving(playing(GOOD)) as server:
+        models = ModelSettings(base_url=server.url, timeout_seconds=30)
+        settings = Settings(home=tmp_path / "home", engine="model", models=models)
+        with runtime(settings, limiter=one) as rt:
+            built(rt)
+        assert len(widest) == len(server.asked)
+    assert set(widest) == {1}
+    assert not (settings.home / "model-slots").exists()
