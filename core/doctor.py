@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Callable
@@ -12,13 +13,17 @@ from pydantic import BaseModel, ConfigDict
 
 from instar.core.drain import spool_alarms
 from instar.core.errors import InstarError
+from instar.core.models import asks_models
 from instar.core.runtime import prepare_home
 from instar.core.settings import Settings
 from instar.core.spool import folder_of, waiting
+from instar.engine.llm.config import ROLES, model_for
+from instar.engine.llm.errors import NotConfigured
 from instar.memstore import MemstoreError, open_store
 from instar.sandbox.backends import open_sandbox
 from instar.sandbox.bindings import load_bindings
 from instar.sandbox.errors import SandboxError
+from instar.sandbox.shelf import open_shelf
 from instar.skills.errors import SkillsError
 from instar.skills.registry import Registry, Status
 
@@ -59,7 +64,8 @@ def examine(settings: Settings) -> list[Check]:
         _guarded("index", lambda: _index(settings)),
         _guarded("capture", lambda: _capture(settings)),
         _guarded("tools", lambda: _tools(settings)),
-        Check(part="engine", condition=Condition.PRESENT, detail="compiler: needs no model and no network"),
+        _guarded("wheels", lambda: _wheels(settings)),
+        _guarded("engine", lambda: _engine(settings)),
     ]
 
 
@@ -135,6 +141,35 @@ def _skills(settings: Settings) -> Check:
             remedy="`instar skills verify` names the files; a changed skill is never run",
         )
     return Check(part="skills", condition=Condition.PRESENT, detail=f"{len(found)} published versions, all intact")
+
+
+def _wheels(settings: Settings) -> Check:
+    if settings.wheels is None:
+        return Check(
+            part="wheels",
+            condition=Condition.ABSENT,
+            detail="skills may bring none along",
+            remedy="Set `wheels` to a folder with wheels and the list of their pins, where a model is to use them",
+        )
+    shelf = open_shelf(settings.wheels)
+    allowed = ", ".join(f"{name} {wheel.pin.version}" for name, wheel in sorted(shelf.wheels.items())) or "none"
+    left_out = "".join(f"; not {name}: {reason}" for name, reason in sorted(shelf.left_out.items()))
+    return Check(part="wheels", condition=Condition.PRESENT, detail=f"allowed: {allowed}{left_out}")
+
+
+def _engine(settings: Settings) -> Check:
+    if not asks_models(settings, os.environ):
+        return Check(part="engine", condition=Condition.PRESENT, detail="compiler: needs no model and no network")
+    offline = settings.replay or settings.handoff
+    try:
+        models = [model_for(settings.models, role, os.environ, offline=offline is not None) for role in ROLES]
+    except NotConfigured as error:
+        return Check(part="engine", condition=Condition.MISSING, detail=str(error), remedy="Or use the compiler")
+    named = dict.fromkeys(f"{model.name} at {model.host}" if model.host else model.name for model in models)
+    place = f", answers from {offline}" if offline else ""
+    return Check(
+        part="engine", condition=Condition.PRESENT, detail=f"{settings.engine}: {', '.join(named)}{place}; not asked"
+    )
 
 
 def _tools(settings: Settings) -> Check:

@@ -239,7 +239,9 @@ def test_doctor_names_every_part(run: Callable[..., object]) -> None:
         "store": "present",
         "sandbox": "present",
         "skills": "present",
+        "index": "present",
         "capture": "present",
         "tools": "absent",
+        "wheels": "absent",
         "engine": "present",
     }

@@ -98,3 +98,20 @@ def test_a_wrong_value_about_models_names_its_key_and_never_a_secret(tmp_path: P
         load_settings({"INSTAR_HOME": str(tmp_path / "h")}, {}, project=tmp_path)
     assert "secret" not in str(raised.value)
     assert "sk-123" not in str(raised.value)
+
+
+def test_wheels_and_builtins_come_from_a_table_or_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "instar.toml").write_text(
+        'wheels = "wheels"\n[builtins]\nfetch_page = "http.get"\nread_note = "files.read"\n'
+    )
+    settings = load_settings({}, {"home": tmp_path / "home"}, project=tmp_path)
+    assert settings.wheels == tmp_path / "wheels"
+    assert settings.builtins == {"fetch_page": "http.get", "read_note": "files.read"}
+    given = {"INSTAR_WHEELS": "/srv/wheels", "INSTAR_BUILTINS": "fetch_page=http.get, save=files.write"}
+    settings = load_settings(given, {"home": tmp_path / "home"}, project=tmp_path / "x")
+    assert (str(settings.wheels), settings.builtins) == (
+        "/srv/wheels",
+        {"fetch_page": "http.get", "save": "files.write"},
+    )
+    with pytest.raises(SourceMissing, match="INSTAR_BUILTINS"):
+        load_settings({"INSTAR_BUILTINS": "run=shell"}, {"home": tmp_path / "home"}, project=tmp_path / "x")
