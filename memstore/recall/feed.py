@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -62,10 +63,15 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
+    since: int
+    cut: int
+    """Details from before this time were left out."""
     docs: list[Doc]
     gone: list[tuple[int, str]]
     through: int
     erased: bool
+    full: bool
+    """Whether there may be more behind it."""
 
 
 class Feed:
@@ -73,6 +79,7 @@ class Feed:
 
     def __init__(self, store: Store, words: WordIndex) -> None:
         self._store, self._words = store, words
+        self._ahead: _Batch | None = None
 
     def belongs(self) -> bool:
         """Whether the index was made from this store, as far as the first and the last change tell."""
@@ -100,17 +107,31 @@ class Feed:
         behind = [side.vectors.through() for side in sides]
         through = self._words.through()
         start = min([*behind, *([through] if words else [])])
-        batch = self._read(start)
+        batch = self._taken(start)
         if batch is None:
             return False
-        for side, at in zip(sides, behind, strict=True):
-            if at == start:
-                _apply(side, batch)
-        if words and through == start:
-            self._words.apply(batch.docs, [seq for seq, _ in batch.gone], batch.through)
-            if batch.erased:
-                self._words.purge()
+        # Vectors take as long as all the rest, most of it outside of Python: they are made beside it.
+        with ThreadPoolExecutor(max(len(sides), 1), thread_name_prefix="instar-vectors") as beside:
+            made = [beside.submit(_apply, side, batch) for side, at in zip(sides, behind, strict=True) if at == start]
+            if words and through == start:
+                self._words.apply(batch.docs, [seq for seq, _ in batch.gone], batch.through)
+                if batch.erased:
+                    self._words.purge()
+            if made and batch.full:
+                self._ahead = self._read(batch.through)
+            for each in made:
+                each.result()
         return True
+
+    def _taken(self, since: int) -> _Batch | None:
+        """The changes behind this one, read already or only now."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.since == since and ahead.cut == self._cut():
+            return ahead
+        return self._read(since)
+
+    def _cut(self) -> int:
+        return int(self._words.settings().get(DETAILS_BEFORE, "0"))
 
     def drop_details(self, sides: Sequence[Side], before: int) -> int:
         """Take details stored before this time, in microseconds, out of the index; returns how many."""
@@ -157,7 +178,8 @@ class Feed:
                 gone.append((page.seq, root_of(page.scope)))
             else:
                 docs.append(doc_of(page))
-        return _Batch(docs, gone, rows[-1].seq, any(is_erased(page) for page in pages.values()))
+        erased = any(is_erased(page) for page in pages.values())
+        return _Batch(since, cut, docs, gone, rows[-1].seq, erased, len(rows) == BATCH)
 
 
 def _apply(side: Side, batch: _Batch) -> None:
