@@ -91,7 +91,7 @@ class SentenceTransformers:
 
     def __call__(self, texts: Sequence[str]) -> Matrix:
         """As the model says."""
-        return unit(np.asarray(self._model.encode(list(texts)), np.float32))
+        return unit(np.asarray(self._model.encode(list(texts), show_progress_bar=False), np.float32))
 
 
 def embedder_of(name: str, environment: Mapping[str, str] | None = None) -> Embedder:

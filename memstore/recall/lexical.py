@@ -40,6 +40,8 @@ class Ranked:
     seqs: tuple[int, ...]
     scores: tuple[float, ...]
     beside: Mapping[int, tuple[int, int]]
+    mean: float = 0.0
+    """Terms of a page on average, where there were any to rank among."""
 
 
 def rank_by_words(postings: Postings, wanted: Wanted, terms: Sequence[str], limit: int) -> Ranked:
@@ -69,7 +71,7 @@ def rank_by_words(postings: Postings, wanted: Wanted, terms: Sequence[str], limi
         scores[row.seq] = _score(row.counts, row.length, weights, mean)
     scores = _in_context(scores, held, beside, weights, mean)
     order = sorted((seq for seq, score in scores.items() if score > 0), key=lambda seq: (-scores[seq], -seq))[:limit]
-    return Ranked(tuple(order), tuple(scores[seq] for seq in order), beside)
+    return Ranked(tuple(order), tuple(scores[seq] for seq in order), beside, mean)
 
 
 def _found(postings: Postings, wanted: Wanted, terms: Sequence[str]) -> dict[str, Seqs]:

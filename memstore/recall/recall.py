@@ -24,7 +24,7 @@ from instar.memstore.recall.errors import EmbedderFailed, IndexFailed, IndexHeld
 from instar.memstore.recall.feed import Side
 from instar.memstore.recall.fusion import STATIC_WEIGHT, fuse
 from instar.memstore.recall.index import Wanted, WordIndex
-from instar.memstore.recall.lexical import Ranked, rank_by_words
+from instar.memstore.recall.lexical import SHORT, Ranked, rank_by_words
 from instar.memstore.recall.meaning import Near, rank_by_meaning
 from instar.memstore.recall.rules import Rewriter, rewrite
 from instar.memstore.recall.showing import Showing, query_of, reordered
@@ -149,6 +149,8 @@ class Recall:
         if search.failed == (1 if serving is None else 2):
             return Answer(Status.BACKEND_ERROR, reasons=tuple(search.reasons))
         weight = STATIC_WEIGHT if serving is not None and serving.embedder.cheap else 1.0
+        if ranked.mean:  # the vector of a few words says little, and nothing of what stands beside them
+            weight *= min(1.0, ranked.mean / SHORT)
         fused = fuse(ranked.seqs, near.seqs, weight, sure=near.sure)
         query = query_of(search.scope, by.grants, search.filters, search.now)
         said = self._verdicts()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from instar.engine.llm.testing import Asked, Handler, ModelServer, a_web_page, half_a_body, serving, status
 from instar.memstore import InvalidRequest, open_store
 from instar.memstore.fakes import ALICE, FakeClock, write
-from instar.memstore.recall import EmbedderFailed, Status, embedder_of, open_recall
+from instar.memstore.recall import Embedder, EmbedderFailed, Status, embedder_of, open_recall
 from instar.memstore.recall.endpoint import AT_ONCE, Endpoint
 from instar.memstore.recall.fakes import HashedWords
 from instar.memstore.recall.testing import EmbedderContract, found, say
@@ -50,6 +51,11 @@ def endpoint(server: ModelServer, waited: list[float]) -> Endpoint:
     return Endpoint(server.url, "small", key="sesame", sleep=waited.append)
 
 
+@cache
+def sentence_transformers() -> Embedder:
+    return embedder_of(f"sentence-transformers:{MODEL}")
+
+
 class TestWordLlama(EmbedderContract):
     @pytest.fixture
     def embedder(self):  # type: ignore[no-untyped-def]
@@ -64,9 +70,9 @@ class TestEndpoint(EmbedderContract):
 
 @pytest.mark.skipif(not MODEL, reason="INSTAR_SENTENCE_TRANSFORMERS names no model on this machine")
 class TestSentenceTransformers(EmbedderContract):
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def embedder(self):  # type: ignore[no-untyped-def]
-        return embedder_of(f"sentence-transformers:{MODEL}")
+        return sentence_transformers()
 
     def test_it_knows_more_than_words(self, embedder) -> None:  # type: ignore[no-untyped-def]
         asked, near, far = embedder(["How do I get my money back?", "Refunds take five days.", "The cat is asleep."])
