@@ -25,11 +25,13 @@ def distil_in_requests(
 ) -> Iterator[tuple[Session, list[Memory] | ModelError]]:
     """What the model says of each session, with as few requests as they fit into; in another order than they came."""
     most = min(asker.settings.together, asker.model("distill").output_tokens // ANSWER)
+    if asker.places.handoff is not None:
+        most = 1  # who answers by hand finds the same prompts again when sessions have come in meanwhile
     waiting: list[Session] = []
     used, room = 0, asker.room("distill", PROMPT)
     for session in sessions:
         size = _size(session, room // 3)
-        if most < 2 or size > room // 3 or _telling(session):
+        if most < 2 or not session.steps or size > room // 3 or _telling(session):
             yield session, _alone(asker, session)
             continue
         if waiting and (len(waiting) == most or used + size > room):

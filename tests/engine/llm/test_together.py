@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
@@ -154,3 +155,19 @@ def test_hostile_text_in_one_session_cannot_end_its_fence(sessions: list[Session
         read(asker, [parcel_session(0, request="where is parcel {code}? " + forged), sessions[1]])
         text = data_of(server.asked[0])
     assert told_of(text) == [1, 2]
+
+
+def test_by_hand_each_session_has_a_prompt_that_stays_the_same(sessions: list[Session], tmp_path: Path) -> None:
+    asker = Asker(ModelSettings(), Ledger(":memory:"), Places(handoff=tmp_path), environment={})
+    assert all(isinstance(error, EngineError) for error in read(asker, sessions[:3]).values())
+    first = {path.name for path in tmp_path.glob("*.prompt.md")}
+    read(asker, [parcel_session(20), *sessions[:3]])
+    assert len(first) == 3
+    assert first < {path.name for path in tmp_path.glob("*.prompt.md")}
+
+
+def test_a_session_without_steps_teaches_nothing_and_is_not_asked_about(sessions: list[Session]) -> None:
+    with asking() as (asker, server):
+        told = read(asker, [replace(sessions[0], steps=(), key="empty"), *sessions[:2]])
+        assert told["empty"] == []
+        assert together(server) == [2]
