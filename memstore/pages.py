@@ -11,6 +11,8 @@ from enum import IntEnum, StrEnum
 
 from pydantic import JsonValue
 
+from instar.memstore.records import record
+
 ERASED = "erased"
 """The only field of the content of an erased page."""
 
@@ -84,7 +86,7 @@ class Provenance:
     references: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PageDraft:
     """A page before it is written.
 
@@ -109,7 +111,7 @@ class PageDraft:
     expires_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Representations:
     """The four representations of one page version, with their token counts, made when it is written."""
 
@@ -131,7 +133,7 @@ class Representations:
         return (0, *self.tokens)[level]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Page:
     """One committed version of a page. Earlier versions stay readable by their number.
 

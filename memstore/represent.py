@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -19,6 +18,7 @@ from instar.memstore.pages import (
     digest_of,
     handle,
 )
+from instar.memstore.records import record
 from instar.memstore.tokens import count_tokens
 
 _BRIEF = 120
@@ -26,7 +26,7 @@ _HINT = 40
 _POINTER_FIELDS = ("tool", "status", "title", "name", "role", "speaker", "span")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Subject:
     """What representations are made of."""
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pydantic import JsonValue
 
 from instar.memstore.pages import PageDraft, Pin, Representations, State
+from instar.memstore.records import record
 from instar.memstore.redaction import Finding
 
 
@@ -72,7 +73,7 @@ class Rejection:
         return f"{self.op} {self.page_id}: {self.code} ({self.detail})"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """One staged write, redacted. `problem` is set when it can never pass, whatever the store holds."""
 
@@ -92,7 +93,7 @@ class Entry:
     problem: Rejection | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Receipt:
     """What a batch did. It exists only when everything in it is durable."""
 
@@ -120,7 +121,7 @@ class JournalStatus(StrEnum):
     """Done by the maintenance door: expired, archived, erased, hidden, shown."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JournalEntry:
     """One line of the journal. It never holds a secret, and holds a value only where that was rejected."""
 
