@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
@@ -88,9 +88,10 @@ class PatternRedactor:
     def _spans(self, text: str) -> Iterator[tuple[int, int, str]]:
         # One letter grows when it is lowered, and would shift what follows it.
         lowered = text.lower() if "\u0130" not in text else text.replace("\u0130", "i").lower()
-        held = {group for group, look in self._looks if look.may_hold(lowered)}
-        if not held:
-            return
+        held = [group for group, look in self._looks if look.may_hold(lowered)]
+        return self._spans_of(held, text, lowered) if held else iter(())
+
+    def _spans_of(self, held: Sequence[str], text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
         searched: set[int] = set()
         for group, anchor, patterns in self._by_anchor:
             at = lowered.find(anchor) if group in held else -1
@@ -162,7 +163,8 @@ def spotless(redactor: Redactor, fields: Mapping[str, JsonValue], *texts: str) -
         RecursionError: the fields are nested too deeply.
     """
     strings = list(texts)
-    return not _collect(dict(fields), strings) and not redactor.suspicious("\n".join(strings))
+    whole = fields if isinstance(fields, dict) else dict(fields)
+    return not _collect(whole, strings) and not redactor.suspicious("\n".join(strings))
 
 
 def redact_fields(
@@ -181,8 +183,12 @@ def _collect(value: JsonValue, strings: list[str]) -> bool:
         strings.append(value)
     elif isinstance(value, dict):
         for name, item in value.items():
+            if is_secret_name(name):
+                return True
             strings.append(name)
-            if is_secret_name(name) or _collect(item, strings):
+            if isinstance(item, str):  # nearly all are, and a call costs more than this question
+                strings.append(item)
+            elif _collect(item, strings):
                 return True
     elif isinstance(value, list):
         return any(_collect(item, strings) for item in value)

@@ -81,17 +81,18 @@ class SqliteBackend:
     @contextmanager
     def write(self) -> Iterator[SqlTransaction]:
         """A transaction that holds the write lock from its first moment."""
-        # Threads of one process take turns here, in order: SQLite's own waiting is a sleep that can starve one.
+        # Threads of one process take turns here, so that they do not wait for each other in the file.
         with self._turn:
             try:
                 transaction = self._writer()
-                _begin_writing(transaction.driver, self._timeout)
+                driver = transaction.driver
+                _begin_writing(driver, self._timeout)
                 try:
                     yield transaction
-                    transaction.driver.execute("COMMIT")
+                    driver.execute("COMMIT")
                 finally:
-                    if transaction.driver.in_transaction:
-                        transaction.driver.execute("ROLLBACK")
+                    if driver.in_transaction:
+                        driver.execute("ROLLBACK")
             except (DBAPIError, sqlite3.Error) as error:
                 raise self._named(error) from error
 
