@@ -31,7 +31,8 @@ from instar.engine.llm.uses import recorded_use
 from instar.engine.llm.wording import Words, fit
 from instar.engine.session import Session, ToolSchema
 from instar.sandbox.encodings import BASE64
-from instar.sandbox.reach import BUILT_IN, parameters_of
+from instar.sandbox.reach import BUILT_IN, out_of_reach, parameters_of
+from instar.skills.cases import Case
 
 PROMPT = "model_specify.md.j2"
 SHOWN = 8
@@ -93,6 +94,7 @@ def specify(asker: Asker, proposal: Proposal, window: Window, grants: Grants) ->
         reason = f"only {len(cases)} recorded uses to learn from and {len(held_out)} held out could be proven"
         raise Unusable("judge", asker.model("judge").name, reason)
     shown = [item.case for item in (*cases, *held_out)]
+    tools = _as_used(interface.tools, shown)
     opaque = any(call.arguments.get("encoding") == BASE64 for case in shown for call in case.calls)
     if not opaque:
         pseudonyms = Pseudonyms(salt=proposal.id, sessions=[*split.learned, *split.held_out])
@@ -112,7 +114,7 @@ def specify(asker: Asker, proposal: Proposal, window: Window, grants: Grants) ->
         when_not_to_use=told.when_not_to_use,
         input_schema=interface.inputs,
         output_schema=interface.output,
-        tools=interface.tools,
+        tools=tools,
         wheels=grants.shelf.with_needs(written.wheels),
         acceptance=shown[: len(cases)],
         expected_benefit=(
@@ -242,6 +244,17 @@ def _callable(sessions: Sequence[Session]) -> dict[str, int]:
             if result is not None and call.tool not in HOSTED:
                 tasks.setdefault(call.tool, set()).add(task_of(session))
     return {tool: len(seen) for tool, seen in sorted(tasks.items()) if len(seen) > 1}
+
+
+def _as_used(tools: Sequence[ToolNeed], cases: Sequence[Case]) -> list[ToolNeed]:
+    """The tools, the built-in ones no wider than the recorded uses of this very skill."""
+    kept: list[ToolNeed] = []
+    for tool in tools:
+        calls = [call.arguments for case in cases for call in case.calls if call.tool == tool.name]
+        used = [place for place in tool.reach if any(not out_of_reach(tool.name, [place], call) for call in calls)]
+        if used or tool.name not in BUILT_IN:
+            kept.append(tool.model_copy(update={"reach": used}))
+    return kept
 
 
 def _parameters(tool: str, schemas: Mapping[str, ToolSchema]) -> dict[str, JsonValue]:

@@ -343,6 +343,23 @@ def test_a_host_that_one_task_alone_shows_is_not_granted(tmp_path: Path, shop: s
         assert "zanzibar" not in json.dumps([prd.model_dump(mode="json", exclude={"folds"}), one.report.model_dump()])
 
 
+def test_a_host_that_the_job_itself_never_asked_is_not_granted(tmp_path: Path, shop: str) -> None:
+    news = ("http.get", {"url": "https://news.example/today"}, {"status": 200, "type": "", "text": "nothing new"})
+    sessions = []
+    for number in range(7):
+        plain = scraping(number, shop)
+        last = plain.steps[-1]
+        more = (
+            ToolCall(3, "n", news[0], dict(news[1]), 1),
+            ToolResult(4, "n", news[0], dict(news[2]), ResultStatus.OK),
+        )
+        sessions.append(replace(plain, steps=(*plain.steps[:-1], *more, replace(last, index=5))))
+    with home(tmp_path, SCRAPING, builtins={"fetch_page": "http.get"}) as (rt, _):
+        prd, one = built(rt, sessions)
+        assert failures(one) == {}
+        assert prd.tools[0].reach == [shop]
+
+
 def wheelhouse(tmp_path: Path) -> Path:
     """A wheel of our own that reads the text of simple PDFs, and its pin."""
     folder = tmp_path / "wheels"
