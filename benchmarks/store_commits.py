@@ -34,6 +34,7 @@ from instar.memstore import (
     open_store,
     schema,
 )
+from instar.memstore.sqlite import SETTINGS
 from instar.memstore.store import utc_now
 
 BY = Principal("bench", ("local",))
@@ -148,8 +149,8 @@ def _commit_raw(
 
 def _raw_sqlite(address: str, sets: list[dict[str, list[dict[str, object]]]], barrier: Barrier) -> None:
     connection = sqlite3.connect(address.removeprefix("sqlite:///"), isolation_level=None, timeout=120)
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA foreign_keys=ON")
+    for setting in SETTINGS:
+        connection.execute(f"PRAGMA {setting}")
     barrier.wait()
     for one in sets:
         connection.execute("BEGIN IMMEDIATE")

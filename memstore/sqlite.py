@@ -32,6 +32,14 @@ from instar.memstore.rows import head_values
 from instar.memstore.sql import SqlTransaction, check_pages
 from instar.memstore.statements import insert_into
 
+SETTINGS = (
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    "trusted_schema=OFF",
+    "secure_delete=ON",  # what is erased leaves no bytes behind
+    "cache_size=-32000",
+)
+"""What every connection is told."""
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.0003, 1.1, 0.005
 """Seconds between two looks at the lock: at first about as long as a commit takes."""
 _BEGIN = "instar_begin"
@@ -166,11 +174,8 @@ class SqliteBackend:
         try:
             if cursor.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                 cursor.execute("PRAGMA journal_mode=WAL")
-            cursor.execute("PRAGMA synchronous=FULL")
-            cursor.execute("PRAGMA foreign_keys=ON")
-            cursor.execute("PRAGMA trusted_schema=OFF")
-            cursor.execute("PRAGMA secure_delete=ON")  # what is erased leaves no bytes behind
-            cursor.execute("PRAGMA cache_size=-32000")
+            for setting in SETTINGS:
+                cursor.execute(f"PRAGMA {setting}")
         finally:
             cursor.close()
 
