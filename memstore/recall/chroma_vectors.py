@@ -15,6 +15,8 @@ from instar.memstore.recall.source import GraphSource
 from instar.memstore.recall.vector_file import VectorFile
 
 _AT_ONCE = 2_000
+_AROUND = 300
+"""So many are asked for at least: the graph looks around no further than for what it is asked for."""
 
 
 class ChromaVectors:
@@ -50,7 +52,7 @@ class ChromaVectors:
         if not self._is_sound(root):
             raise IndexFailed(self._source.location, "a collection is stale or half-built")
         with self._source.graphs() as graphs:
-            return graphs.nearest(self._name(root), vector, limit)
+            return graphs.nearest(self._name(root), vector, max(limit, _AROUND))[:limit]
 
     def of(self, root: str, seqs: Collection[int]) -> Vectors:
         """From the file."""

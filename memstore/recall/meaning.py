@@ -32,7 +32,7 @@ def rank_by_meaning(postings: Postings, vectors: VectorIndex, wanted: Wanted, ve
     root = root_of(wanted.scope)
     narrowed = wanted.marks or wanted.since is not None or wanted.until is not None
     if not narrowed and postings.totals(root)[0] > EXACT:
-        return _near(vectors, root, vector, vectors.nearest(root, vector, _REACH)[:limit], limit)
+        return _near(vectors, root, vector, vectors.nearest(root, vector, limit), limit)
     inside = postings.holding(wanted, [], EXACT + 1)
     if len(inside) > EXACT:
         found = vectors.nearest(root, vector, _REACH)

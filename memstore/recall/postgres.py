@@ -23,7 +23,7 @@ from instar.memstore.recall.feed import Side
 from instar.memstore.recall.index import Row, Seqs, Wanted, WordIndex, counts_in
 from instar.memstore.recall.pg_session import Session
 
-FORMAT = 2
+FORMAT = 3
 _DERIVED: LiteralString = "recall_docs, recall_terms, recall_scopes, recall_roots, recall_meta"
 _SCHEMA: tuple[LiteralString, ...] = (
     "CREATE TABLE IF NOT EXISTS recall_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -38,7 +38,9 @@ _SCHEMA: tuple[LiteralString, ...] = (
     "CREATE TABLE IF NOT EXISTS recall_shown(seq BIGINT PRIMARY KEY, times BIGINT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS recall_docs_session ON recall_docs(session, seq) WHERE session != 0",
     "CREATE INDEX IF NOT EXISTS recall_docs_scope ON recall_docs(scope, seq)",
-    "CREATE INDEX IF NOT EXISTS recall_terms_held ON recall_terms USING gin(terms)",
+    # Every search reads the list of what is not sorted in yet, from its beginning to its end.
+    "CREATE INDEX IF NOT EXISTS recall_terms_held ON recall_terms USING gin(terms)"
+    " WITH (gin_pending_list_limit = 128)",
 )
 _THROUGH = "through"
 _FORMAT = "format"
