@@ -17,7 +17,7 @@ from instar.memstore.recall.derived_file import DerivedFile
 from instar.memstore.recall.documents import Doc, root_of
 from instar.memstore.recall.index import Row, Seqs, Wanted, counts_in
 
-FORMAT = 2
+FORMAT = 3
 _SCHEMA = """
 CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE roots(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);

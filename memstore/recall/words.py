@@ -124,6 +124,6 @@ def stem(word: str) -> str:
                 break
     if word.endswith("e") and len(word) > 4:
         word = word[:-1]
-    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiouls":
+    if len(word) > 3 and word[-1] == word[-2] and word[-1].isalpha() and word[-1] not in "aeiouls":
         word = word[:-1]
     return word

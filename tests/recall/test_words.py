@@ -29,6 +29,10 @@ def test_forms_of_one_word_are_one_term(one: str, other: str) -> None:
     assert set(query_terms(other)) <= set(query_terms(one))
 
 
+def test_every_digit_of_a_number_counts() -> None:
+    assert query_terms("invoice 4711 of team33") == ["invoic", "4711", "team33"]
+
+
 def test_words_that_carry_no_topic_are_no_terms() -> None:
     assert query_terms("What is it that I have to do with the budget?") == ["budget"]
 
