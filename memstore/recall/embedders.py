@@ -91,6 +91,8 @@ class SentenceTransformers:
 
     def __call__(self, texts: Sequence[str]) -> Matrix:
         """As the model says."""
+        if not texts:
+            return np.zeros((0, 1), np.float32)
         return unit(np.asarray(self._model.encode(list(texts), show_progress_bar=False), np.float32))
 
 

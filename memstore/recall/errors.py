@@ -4,7 +4,8 @@ MemstoreError
 └── RecallError
     ├── IndexHeld          another process owns the index
     ├── IndexFailed        the index cannot be read or written; it is derived and can be rebuilt
-    └── EmbedderFailed     texts could not be turned into vectors
+    ├── EmbedderFailed     texts could not be turned into vectors
+    └── RerankerFailed     hits could not be put into another order
 """
 
 from __future__ import annotations
@@ -47,3 +48,14 @@ class EmbedderFailed(RecallError):
 
     def __str__(self) -> str:
         return f"embedder {self.embedder!r}: {self.reason}; check the setting `embedder`"
+
+
+class RerankerFailed(RecallError):
+    """The reranker gave no scores, or not those that it promised; the order stays as it was."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return f"without reranking: {self.reason}"

@@ -13,7 +13,8 @@ from instar.memstore.recall.derived_file import opened_or_anew
 from instar.memstore.recall.embedders import Embedder, WordLlama, embedder_of
 from instar.memstore.recall.errors import EmbedderFailed
 from instar.memstore.recall.feed import Side
-from instar.memstore.recall.recall import PATIENCE, Recall, Reranker
+from instar.memstore.recall.recall import PATIENCE, Recall
+from instar.memstore.recall.rerank import Reranker
 from instar.memstore.recall.source import GraphSource
 from instar.memstore.recall.sqlite_words import SqliteWords
 from instar.memstore.recall.upkeep import EMBEDDER

@@ -14,20 +14,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Lock
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from instar.memstore.errors import StoreUnavailable
 from instar.memstore.recall.answers import Answer, Filters, IndexState, Status
 from instar.memstore.recall.context import Recalled, recalled
 from instar.memstore.recall.documents import marks_wanted, micros, root_of
-from instar.memstore.recall.errors import EmbedderFailed, IndexFailed, IndexHeld
+from instar.memstore.recall.errors import EmbedderFailed, IndexFailed, IndexHeld, RerankerFailed
 from instar.memstore.recall.feed import Side
 from instar.memstore.recall.fusion import STATIC_WEIGHT, fuse
 from instar.memstore.recall.index import Wanted, WordIndex
 from instar.memstore.recall.lexical import SHORT, Ranked, rank_by_words
 from instar.memstore.recall.meaning import Near, rank_by_meaning
+from instar.memstore.recall.rerank import RERANKED, Reranker, order_of
 from instar.memstore.recall.rules import Rewriter, rewrite
-from instar.memstore.recall.showing import Showing, query_of, reordered
+from instar.memstore.recall.showing import Kept, Showing, query_of
 from instar.memstore.recall.upkeep import Progress, Upkeep
 from instar.memstore.recall.verdicts import Remembered, Verdicts
 from instar.memstore.recall.words import query_terms
@@ -39,14 +40,6 @@ PATIENCE = 0.25
 _DEPTH = 100
 _LONGEST_QUERY = 4_000
 _NOTED_AFTER = 100
-
-
-class Reranker(Protocol):
-    """Scores texts against a query; a cross-encoder, where one is installed."""
-
-    def __call__(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """One score for each text, higher is better."""
-        ...
 
 
 @dataclass(slots=True)
@@ -157,16 +150,27 @@ class Recall:
         try:
             with self.store.snapshot() as view:
                 showing = Showing(self._words, view, query, search.filters, search.now, said)
-                kept, twins = showing.best(fused, serving, root_of(search.scope), search.limit)
-                if self._reranker is not None and len(kept) > 1:
-                    scores = self._reranker(search.text, [page.forms.compressed for _, page in kept])
-                    kept = reordered(kept, scores)
+                wide = search.limit if self._reranker is None else max(search.limit, RERANKED)
+                kept, twins = showing.best(fused, serving, root_of(search.scope), wide)
+                kept = self._reranked(search, kept)[: search.limit]
                 hits = showing.told(kept, twins, ranked.beside)
         except IndexFailed as error:
             return Answer(Status.BACKEND_ERROR, reasons=(*search.reasons, str(error)))
         self._note([one.seq for one, _ in kept])
         status = Status.DEGRADED if search.reasons else Status.HIT if hits else Status.NO_MATCH
         return Answer(status, tuple(hits), tuple(search.reasons))
+
+    def _reranked(self, search: _Search, kept: Kept) -> Kept:
+        """In the reranker's order, as far as there is one and it answers."""
+        if self._reranker is None or len(kept) <= 1:
+            return kept
+        head, rest = kept[:RERANKED], kept[RERANKED:]
+        try:
+            order = order_of(self._reranker, search.text, [page.forms.compressed for _, page in head])
+        except RerankerFailed as error:
+            search.reasons.append(str(error))
+            return kept
+        return [head[place] for place in order] + rest
 
     def _note(self, seqs: Sequence[int]) -> None:
         """Count what was shown, in memory, and now and then in the index: a search must not wait for a writer."""

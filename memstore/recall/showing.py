@@ -12,6 +12,7 @@ from instar.memstore.backend import Query, View
 from instar.memstore.memory import matches
 from instar.memstore.pages import Page
 from instar.memstore.recall.answers import Filters, Hit
+from instar.memstore.recall.diversity import diverse
 from instar.memstore.recall.documents import micros, speaker_of
 from instar.memstore.recall.errors import IndexFailed, IndexHeld
 from instar.memstore.recall.feed import Side
@@ -63,14 +64,19 @@ class Showing:
         shown = _Matrix(side, root)
         size = max(2 * limit, 20)
         for at in range(0, len(fused), size):
-            admitted = self._weighed(self.admitted(fused[at : at + size]))
+            admitted, scores = self._weighed(self.admitted(fused[at : at + size]))
             shown.load([one.seq for one, _ in admitted])
-            for one, page in admitted:
-                twin = shown.twin(one.seq, page, kept)
+            fresh: Kept = []
+            worth: list[float] = []
+            for (one, page), score in zip(admitted, scores, strict=True):
+                twin = shown.twin(one.seq, page, [*kept, *fresh])
                 if twin is not None:
                     twins.setdefault(twin, []).append(page.id)
-                elif len(kept) < limit:
-                    kept.append((one, page))
+                else:
+                    fresh.append((one, page))
+                    worth.append(score)
+            chosen = diverse(worth, shown.rows([one.seq for one, _ in fresh]), limit - len(kept))
+            kept += [fresh[place] for place in chosen]
             if len(kept) >= limit:
                 break
         return kept, twins
@@ -113,8 +119,8 @@ class Showing:
         allowed = {seq: pages[name] for seq, name in names.items() if name in pages and matches(pages[name], free)}
         return {seq: (allowed.get(before), allowed.get(after)) for seq, (before, after) in pairs.items()}
 
-    def _weighed(self, admitted: Kept) -> Kept:
-        """In the order of their scores, corrected by what the pages count for."""
+    def _weighed(self, admitted: Kept) -> tuple[Kept, list[float]]:
+        """In the order of their scores, corrected by what the pages count for, and with these."""
         shown = self.words.shown([one.seq for one, _ in admitted]) if admitted else {}
 
         def rank(one: Fused, page: Page) -> float:
@@ -122,7 +128,8 @@ class Showing:
             counted = importance_of(page, (), now=self.now, accesses=shown.get(one.seq, 0), verdicts=said)
             return one.score * (1 - IMPORTANCE_WEIGHT / 2 + IMPORTANCE_WEIGHT * counted.value)
 
-        return sorted(admitted, key=lambda pair: (-rank(*pair), -pair[0].seq))
+        ranked = sorted(((rank(*pair), pair) for pair in admitted), key=lambda one: (-one[0], -one[1][0].seq))
+        return [pair for _, pair in ranked], [score for score, _ in ranked]
 
     def _allowed(self, page: Page) -> bool:
         return (
@@ -148,6 +155,10 @@ class _Matrix:
             self._side = None  # then only identical texts count as the same
             return
         self._rows |= {int(seq): row for seq, row in zip(found.seqs, found.matrix, strict=True)}
+
+    def rows(self, seqs: Sequence[int]) -> dict[int, Matrix]:
+        """The vectors of documents by their place in the list, where they have one."""
+        return {place: self._rows[seq] for place, seq in enumerate(seqs) if seq in self._rows}
 
     def twin(self, seq: int, page: Page, kept: Kept) -> int | None:
         """Which of the pages kept says the same, if any."""
@@ -187,12 +198,6 @@ def query_of(scope: str, grants: tuple[str, ...], filters: Filters, now: datetim
         until=filters.until,
         alive_at=now,
     )
-
-
-def reordered(kept: Kept, scores: Sequence[float]) -> Kept:
-    """By the scores of a reranker; ties keep their order."""
-    order = sorted(range(len(kept)), key=lambda place: (-scores[place], place))
-    return [kept[place] for place in order]
 
 
 def _other(link: Link, page_id: str) -> str:
