@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -52,7 +53,7 @@ class _Search:
     now: datetime
     limit: int
     reasons: list[str] = field(default_factory=list)
-    failed: int = 0
+    failed: set[str] = field(default_factory=set)
 
     @property
     def wanted(self) -> Wanted:
@@ -138,8 +139,12 @@ class Recall:
     def _answer(self, by: Principal, search: _Search) -> Answer:
         search.reasons += self.upkeep.freshen(self._patience)
         serving = self.upkeep.serving
-        ranked, near = self._by_words(search), self._by_meaning(search, serving)
-        if search.failed == (1 if serving is None else 2):
+        # Most of the time of both is spent in a database, or in a graph, and neither needs the other.
+        with ThreadPoolExecutor(1, thread_name_prefix="instar-meaning") as beside:
+            meant = beside.submit(self._by_meaning, search, serving)
+            ranked = self._by_words(search)
+            near = meant.result()
+        if len(search.failed) == (1 if serving is None else 2):
             return Answer(Status.BACKEND_ERROR, reasons=tuple(search.reasons))
         weight = STATIC_WEIGHT if serving is not None and serving.embedder.cheap else 1.0
         if ranked.mean:  # the vector of a few words says little, and nothing of what stands beside them
@@ -191,7 +196,7 @@ class Recall:
             return rank_by_words(self._words, search.wanted, query_terms(search.text), _DEPTH)
         except IndexFailed as error:
             search.reasons.append(str(error))
-            search.failed += 1
+            search.failed.add("words")
             return Ranked((), (), {})
 
     def _by_meaning(self, search: _Search, serving: Side | None) -> Near:
@@ -202,7 +207,7 @@ class Recall:
             return rank_by_meaning(self._words, serving.vectors, search.wanted, vector, _DEPTH)
         except (IndexFailed, IndexHeld, EmbedderFailed) as error:
             search.reasons.append(f"without vectors: {error}")
-            search.failed += 1
+            search.failed.add("vectors")
             return Near()
 
     # Keeping it up to date
