@@ -7,43 +7,21 @@ term leads to few to a page of disk. Where two terms share a hash, a page too ma
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, LiteralString
+from typing import LiteralString
 
 import numpy as np
-import psycopg
 
 from instar.memstore.recall.documents import Doc, root_of
 from instar.memstore.recall.embedders import Embedder
-from instar.memstore.recall.errors import IndexFailed
 from instar.memstore.recall.feed import Side
 from instar.memstore.recall.index import Row, Seqs, Wanted, WordIndex, counts_in
 from instar.memstore.recall.pg_session import Session
+from instar.memstore.recall.pg_tables import DERIVED, FORMAT_NAME, SCHEMA, format_of, put, remember, take, term_hash
 
 FORMAT = 3
-_DERIVED: LiteralString = "recall_docs, recall_terms, recall_scopes, recall_roots, recall_meta"
-_SCHEMA: tuple[LiteralString, ...] = (
-    "CREATE TABLE IF NOT EXISTS recall_meta(name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS recall_roots(id SERIAL PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
-    'CREATE TABLE IF NOT EXISTS recall_scopes(id SERIAL PRIMARY KEY, path TEXT COLLATE "C" NOT NULL UNIQUE,'
-    " root INT NOT NULL, docs BIGINT NOT NULL DEFAULT 0, terms BIGINT NOT NULL DEFAULT 0)",
-    "CREATE TABLE IF NOT EXISTS recall_docs(seq BIGINT PRIMARY KEY, id TEXT NOT NULL, scope INT NOT NULL,"
-    " session BIGINT NOT NULL, created BIGINT NOT NULL, expires BIGINT, length INT NOT NULL,"
-    " words TEXT NOT NULL, counts BYTEA NOT NULL, marks TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS recall_terms(seq BIGINT PRIMARY KEY, created BIGINT NOT NULL, terms INT[] NOT NULL)",
-    "ALTER TABLE recall_terms ALTER COLUMN terms SET STATISTICS 300",
-    "CREATE TABLE IF NOT EXISTS recall_shown(seq BIGINT PRIMARY KEY, times BIGINT NOT NULL)",
-    "CREATE INDEX IF NOT EXISTS recall_docs_session ON recall_docs(session, seq) WHERE session != 0",
-    "CREATE INDEX IF NOT EXISTS recall_docs_scope ON recall_docs(scope, seq)",
-    # Every search reads the list of what is not sorted in yet, from its beginning to its end.
-    "CREATE INDEX IF NOT EXISTS recall_terms_held ON recall_terms USING gin(terms)"
-    " WITH (gin_pending_list_limit = 128)",
-)
 _THROUGH = "through"
-_FORMAT = "format"
 _FOREVER = 1 << 62
 _FEW = 20_000
 """Below so many documents it does not matter how common a term is."""
@@ -60,11 +38,11 @@ class PostgresWords:
         """Documents since the statistics were last made, and before that."""
         self._common: tuple[float, Mapping[int, float]] = (0.0, {})
         with session.writing() as connection:
-            if _format(connection) not in (None, str(FORMAT)):
-                connection.execute(f"DROP TABLE IF EXISTS {_DERIVED}")
-            for statement in _SCHEMA:
+            if format_of(connection) not in (None, str(FORMAT)):
+                connection.execute(f"DROP TABLE IF EXISTS {DERIVED}")
+            for statement in SCHEMA:
                 connection.execute(statement)
-            _remember(connection, _FORMAT, str(FORMAT))
+            remember(connection, FORMAT_NAME, str(FORMAT))
 
     # The writer's side
 
@@ -84,7 +62,7 @@ class PostgresWords:
     def remember(self, name: str, value: str) -> None:
         """Remember something beside the documents."""
         with self._session.writing() as connection:
-            _remember(connection, name, value)
+            remember(connection, name, value)
 
     def apply(self, docs: Sequence[Doc], gone: Collection[int], through: int) -> None:
         """Put, take out, remember how far; a batch that another process was faster with changes nothing."""
@@ -92,9 +70,9 @@ class PostgresWords:
             found = connection.execute("SELECT value FROM recall_meta WHERE name = %s", [_THROUGH]).fetchone()
             if found and int(found[0]) >= through:
                 return
-            _take(connection, [*gone, *(doc.seq for doc in docs)])
-            _put(connection, docs)
-            _remember(connection, _THROUGH, str(through))
+            take(connection, [*gone, *(doc.seq for doc in docs)])
+            put(connection, docs)
+            remember(connection, _THROUGH, str(through))
         self._added += len(docs)
         if self._added > max(_FEW, self._documents // 2):
             self._documents += self._added
@@ -105,7 +83,7 @@ class PostgresWords:
     def withdraw(self, seqs: Collection[int]) -> None:
         """Take out documents that the store still has."""
         with self._session.writing() as connection:
-            _take(connection, seqs)
+            take(connection, seqs)
 
     def note_shown(self, shown: Mapping[int, int]) -> None:
         """Add to how often documents were shown."""
@@ -131,8 +109,8 @@ class PostgresWords:
     def clear(self) -> None:
         """Forget everything but how often what was shown; the settings too."""
         with self._session.writing() as connection:
-            connection.execute(f"TRUNCATE {_DERIVED}")
-            _remember(connection, _FORMAT, str(FORMAT))
+            connection.execute(f"TRUNCATE {DERIVED}")
+            remember(connection, FORMAT_NAME, str(FORMAT))
         self._added = self._documents = 0
         self._common = (0.0, {})
 
@@ -166,7 +144,7 @@ class PostgresWords:
     def _held(self, wanted: Wanted, asked: Sequence[Sequence[str]], limit: int) -> list[Seqs]:
         root = root_of(wanted.scope)
         window = (wanted.since or -_FOREVER, wanted.until or _FOREVER, limit)
-        given = [([_hash(root, term) for term in (*wanted.marks, *terms)], *window) for terms in asked]
+        given = [([term_hash(root, term) for term in (*wanted.marks, *terms)], *window) for terms in asked]
         # Left to itself the planner reads from the newest on, and looks at everything where the term is rare.
         sql: LiteralString = (
             "WITH held AS MATERIALIZED (SELECT seq, created FROM recall_terms WHERE terms @> %s::int[])"
@@ -179,7 +157,7 @@ class PostgresWords:
         if self._common[0] < time.monotonic():
             self._common = (time.monotonic() + _REMEMBERED, self._frequencies())
         root = root_of(scope)
-        counts = {term: self._common[1].get(_hash(root, term)) for term in terms}
+        counts = {term: self._common[1].get(term_hash(root, term)) for term in terms}
         if not any(counts.values()):
             return {}
         documents = max(self.totals(root)[0], 1)
@@ -242,84 +220,6 @@ class PostgresWords:
 
 def _seqs(rows: Sequence[tuple[int]]) -> Seqs:
     return np.fromiter((row[0] for row in rows), np.int64, len(rows))
-
-
-@lru_cache(maxsize=200_000)
-def _hash(root: str, term: str) -> int:
-    digest = hashlib.blake2b(f"{root}\0{term}".encode(), digest_size=4).digest()
-    return int.from_bytes(digest, "big", signed=True)
-
-
-def _format(connection: psycopg.Connection[Any]) -> str | None:
-    """The format of the index that there is; None for none, empty for one from before formats had numbers."""
-    if connection.execute("SELECT to_regclass('recall_meta')").fetchone() == (None,):
-        return None
-    found = connection.execute("SELECT value FROM recall_meta WHERE name = %s", [_FORMAT]).fetchone()
-    return found[0] if found else ""
-
-
-def _remember(connection: psycopg.Connection[Any], name: str, value: str) -> None:
-    connection.execute(
-        "INSERT INTO recall_meta VALUES(%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        [name, value],
-    )
-
-
-def _put(connection: psycopg.Connection[Any], docs: Sequence[Doc]) -> None:
-    places: dict[str, int] = {}
-    totals: dict[int, list[int]] = {}
-    with connection.cursor() as cursor:
-        for scope in dict.fromkeys(doc.scope for doc in docs):
-            places[scope] = _place(connection, scope)
-        with cursor.copy("COPY recall_docs FROM STDIN") as copy:
-            for doc in docs:
-                length = sum(doc.words.values())
-                total = totals.setdefault(places[doc.scope], [0, 0])
-                total[0] += 1
-                total[1] += length
-                given = (doc.seq, doc.id, places[doc.scope], doc.session, doc.created, doc.expires, length)
-                copy.write_row((*given, " ".join(doc.words), bytes(doc.words.values()), " ".join(doc.marks)))
-        with cursor.copy("COPY recall_terms FROM STDIN") as copy:
-            for doc in docs:
-                root = root_of(doc.scope)
-                held = ",".join(str(_hash(root, term)) for term in (*doc.words, *doc.marks))
-                copy.write_row((doc.seq, doc.created, f"{{{held}}}"))
-    _count(connection, totals)
-
-
-def _take(connection: psycopg.Connection[Any], seqs: Collection[int]) -> None:
-    totals: dict[int, list[int]] = {}
-    connection.execute("DELETE FROM recall_terms WHERE seq = ANY(%s)", [list(seqs)])
-    for scope, length in connection.execute(
-        "DELETE FROM recall_docs WHERE seq = ANY(%s) RETURNING scope, length", [list(seqs)]
-    ):
-        total = totals.setdefault(scope, [0, 0])
-        total[0] -= 1
-        total[1] -= length
-    _count(connection, totals)
-
-
-def _place(connection: psycopg.Connection[Any], scope: str) -> int:
-    """The number of a scope, given out on first sight, as is that of its root."""
-    name = root_of(scope)
-    connection.execute("INSERT INTO recall_roots(name) VALUES(%s) ON CONFLICT DO NOTHING", [name])
-    connection.execute(
-        "INSERT INTO recall_scopes(path, root) SELECT %s, id FROM recall_roots WHERE name = %s"
-        " ON CONFLICT DO NOTHING",
-        [scope, name],
-    )
-    found = connection.execute("SELECT id FROM recall_scopes WHERE path = %s", [scope]).fetchone()
-    if found is None:
-        raise IndexFailed("the index in PostgreSQL", "a number was not given out")
-    return int(found[0])
-
-
-def _count(connection: psycopg.Connection[Any], totals: Mapping[int, Sequence[int]]) -> None:
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "UPDATE recall_scopes SET docs = docs + %s, terms = terms + %s WHERE id = %s",
-            [(docs, length, scope) for scope, (docs, length) in totals.items()],
-        )
 
 
 def open_postgres(address: str) -> tuple[WordIndex, Callable[[Embedder], Side]]:
