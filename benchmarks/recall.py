@@ -59,6 +59,13 @@ def run(quick: bool) -> Result:
     figures, beside = recall_dialogues.measure()
     results |= figures
     baselines |= beside
+    progress("fetching ahead")
+    try:
+        figures, beside = recall_prefetch.measure()
+        results |= figures
+        baselines |= beside
+    except DataMissing as error:
+        missing.append(str(error))
     progress("wrong scope")
     results["wrong_scope"] = wrong_scope(QUICK_WRONG if quick else WRONG)
     pages, queries = (QUICK_PAGES, QUICK_QUERIES) if quick else (PAGES, QUERIES)

@@ -19,6 +19,7 @@ from instar.memstore import State
 from instar.memstore.recall import Answer, Filters, Hit, Status
 from instar.memstore.recall.context import Recalled
 from instar.memstore.recall.documents import spoken
+from instar.memstore.recall.layers import prime
 from instar.memstore.recall.profile import Profile
 
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
@@ -53,12 +54,16 @@ def recall(
     budget: Annotated[
         int | None, typer.Option("--budget", min=1, help="Print one text of at most so many tokens instead.")
     ] = None,
+    task: Annotated[
+        bool, typer.Option("--task", help="Take the query for a task, and show what it should begin with.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Find pages by what they say, best first, in English, Chinese, Japanese or a mix.
 
     "the budget the user mentioned last week" looks for a budget, in what the user said, in that week. Every hit shows
-    how old it is, what it rests on, and what contradicts it.
+    how old it is, what it rests on, and what contradicts it. `--task` shows what was learned about a task, and the
+    recent steps that this points to.
 
     Exit code 1 means that nothing was found; 4 that nothing could be looked up. An answer that may be incomplete says
     `degraded` and why.
@@ -67,8 +72,13 @@ def recall(
         filters = Filters(
             kind=kind, tool=tool, state=state, tags=tuple(tag or ()), session=session, since=_since(since)
         )
+        if task and filters != Filters():
+            raise SourceMissing("--task looks at everything that was learned", "Leave the other conditions out")
         with recall_of(rt) as searching:
-            answer = searching.search(rt.principal, query, scope=rt.settings.scope, filters=filters, limit=limit)
+            if task:
+                answer = prime(searching, rt.principal, query, scope=rt.settings.scope, limit=(limit + 1) // 2).answer
+            else:
+                answer = searching.search(rt.principal, query, scope=rt.settings.scope, filters=filters, limit=limit)
             text = None if budget is None else searching.context(answer, budget)
     if as_json:
         emit_json(_document(answer, text))

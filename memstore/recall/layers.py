@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import zip_longest
 
 from instar.memstore.pages import Page
-from instar.memstore.recall.answers import Filters, Hit, Status
+from instar.memstore.recall.answers import Answer, Filters, Hit, Status
 from instar.memstore.recall.documents import spoken
+from instar.memstore.recall.feed import DETAILS
 from instar.memstore.recall.recall import Recall
 from instar.memstore.recall.words import query_terms
 from instar.memstore.scopes import Principal
@@ -28,27 +30,39 @@ _KEYWORDS, _FROM_EACH = 8, 3
 class Primed:
     """What a task begins with."""
 
+    @property
+    def answer(self) -> Answer:
+        """The same as an answer: what was learned comes first."""
+        rules = (f"what was learned adds: {', '.join(self.keywords)}",) if self.keywords else ()
+        return Answer(self.status, (*self.long_term, *self.short_term), self.reasons, rules=rules)
+
     long_term: tuple[Hit, ...]
     short_term: tuple[Hit, ...]
     keywords: tuple[str, ...]
     """Words that the long term added to the task."""
     status: Status
+    reasons: tuple[str, ...] = ()
 
 
 def prime(recall: Recall, by: Principal, task: str, *, scope: str, limit: int = 5) -> Primed:
     """What was learned about a task, and the recent steps that this points to."""
     learned: list[Hit] = []
     status = Status.NO_MATCH
+    reasons: dict[str, None] = {}
     for kind in LONG_TERM:
         answer = recall.search(by, task, scope=scope, filters=Filters(kind=kind), limit=_FROM_EACH, literal=True)
         status = _worse(status, answer.status)
+        reasons |= dict.fromkeys(answer.reasons)
         learned += answer.hits
     learned.sort(key=lambda hit: (-hit.score, -hit.page.seq))
     keywords = _keywords(task, (hit.page for hit in learned[:limit]))
     answer = recall.search(by, " ".join([task, *keywords]), scope=scope, limit=3 * limit, literal=True)
     known = {hit.page.id for hit in learned}
-    recent = [hit for hit in answer.hits if hit.page.id not in known and hit.page.kind not in LONG_TERM]
-    return Primed(tuple(learned[:limit]), tuple(recent[:limit]), keywords, _worse(status, answer.status))
+    recent = [hit for hit in answer.hits if hit.page.id not in known and hit.page.kind in DETAILS]
+    reasons |= dict.fromkeys(answer.reasons)
+    return Primed(
+        tuple(learned[:limit]), tuple(recent[:limit]), keywords, _worse(status, answer.status), tuple(reasons)
+    )
 
 
 def _keywords(task: str, pages: Iterable[Page]) -> tuple[str, ...]:
@@ -95,7 +109,7 @@ class Prefetch:
     """
 
     def __init__(
-        self, recall: Recall, by: Principal, scope: str, *, share: float = 0.2, trial: int = 20, retry: int = 50
+        self, recall: Recall, by: Principal, scope: str, *, share: float = 0.15, trial: int = 100, retry: int = 20
     ) -> None:
         self._recall, self._by, self._scope = recall, by, scope
         self._share, self._trial, self._retry = share, trial, retry
@@ -104,42 +118,49 @@ class Prefetch:
         self._turns = 0
 
     def around(self, page: Page, *, limit: int = 5) -> list[Page]:
-        """Pages that often follow a page: its parent and what else hangs there, its tool chain, similar ones."""
+        """Pages that often go with a page: its parent and what else hangs there, its tool chain, similar ones, and
+        what followed on similar ones. The ways take turns, so that each can show whether it pays."""
         self._turns += 1
         store = self._recall.store
-        found: dict[str, Page] = {}
+        guesses: dict[str, list[Page]] = {}
         if page.parent and self._pays("parent"):
             parent = store.get_many(self._by, [page.parent])
             siblings = store.find(self._by, scope=self._scope, parent=page.parent, limit=limit, newest_first=True)
-            self._take(found, "parent", [*parent.values(), *siblings], page)
+            guesses["parent"] = [*parent.values(), *siblings]
         tools = [tag for tag in page.tags if tag.startswith("tool:")]
         if tools and page.session and self._pays("tool chain"):
             since = page.created_at - timedelta(days=30)
             chain = store.find(self._by, scope=self._scope, tag=tools[0], since=since, limit=limit, newest_first=True)
-            self._take(found, "tool chain", list(chain), page)
-        if self._pays("similar"):
-            answer = self._recall.search(self._by, spoken(page)[:500], scope=self._scope, limit=limit, literal=True)
-            self._take(found, "similar", [hit.page for hit in answer.hits], page)
-        return list(found.values())[:limit]
+            guesses["tool chain"] = list(chain)
+        similar, followed = self._pays("similar"), self._pays("followed")
+        if similar or followed:
+            hits = self._recall.search(
+                self._by, spoken(page)[:500], scope=self._scope, limit=limit, literal=True
+            ).hits
+            if similar:
+                guesses["similar"] = [hit.page for hit in hits]
+            if followed:
+                guesses["followed"] = [hit.after for hit in hits if hit.after is not None]
+        return self._take(guesses, limit, page)
 
     def ahead(self, plan: Sequence[Step], done: Iterable[str], *, limit: int = 5) -> list[Page]:
         """Pages for the steps whose turn comes next."""
         self._turns += 1
         if not self._pays("plan"):
             return []
-        found: dict[str, Page] = {}
+        wanted: list[Page] = []
         for step in next_steps(plan, done):
             answer = self._recall.search(self._by, step.needs, scope=self._scope, limit=limit, literal=True)
-            self._take(found, "plan", [hit.page for hit in answer.hits], None)
-        return list(found.values())[:limit]
+            wanted += [hit.page for hit in answer.hits]
+        return self._take({"plan": wanted}, limit)
 
     def warm(self, template: Sequence[str], *, limit: int = 5) -> list[Page]:
         """Pages for what a task of this kind always asks about."""
-        found: dict[str, Page] = {}
+        wanted: list[Page] = []
         for topic in template:
             answer = self._recall.search(self._by, topic, scope=self._scope, limit=limit, literal=True)
-            self._take(found, "template", [hit.page for hit in answer.hits], None)
-        return list(found.values())
+            wanted += [hit.page for hit in answer.hits]
+        return self._take({"template": wanted}, len(wanted))
 
     def used(self, page_ids: Iterable[str]) -> None:
         """Say which pages were asked for after all."""
@@ -159,10 +180,13 @@ class Prefetch:
             return True
         return self._turns % self._retry == 0
 
-    def _take(self, found: dict[str, Page], way: str, pages: Sequence[Page], origin: Page | None) -> None:
-        count, waiting = self._counts.setdefault(way, _Count()), self._waiting.setdefault(way, set())
-        for page in pages:
-            if (origin is None or page.id != origin.id) and page.id not in found:
-                found[page.id] = page
-                count.fetched += 1
-                waiting.add(page.id)
+    def _take(self, guesses: Mapping[str, Sequence[Page]], limit: int, origin: Page | None = None) -> list[Page]:
+        """At most so many of the guesses, one of each way in turn; only these count as fetched."""
+        found: dict[str, Page] = {}
+        for turn in zip_longest(*([(way, page) for page in pages] for way, pages in guesses.items())):
+            for way, page in filter(None, turn):
+                if len(found) < limit and page.id not in found and (origin is None or page.id != origin.id):
+                    found[page.id] = page
+                    self._counts.setdefault(way, _Count()).fetched += 1
+                    self._waiting.setdefault(way, set()).add(page.id)
+        return list(found.values())

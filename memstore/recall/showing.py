@@ -13,7 +13,7 @@ from instar.memstore.memory import matches
 from instar.memstore.pages import Page
 from instar.memstore.recall.answers import Filters, Hit
 from instar.memstore.recall.diversity import diverse
-from instar.memstore.recall.documents import micros, speaker_of
+from instar.memstore.recall.documents import WORDLESS, micros, speaker_of
 from instar.memstore.recall.errors import IndexFailed, IndexHeld
 from instar.memstore.recall.feed import Side
 from instar.memstore.recall.fusion import Fused
@@ -134,6 +134,7 @@ class Showing:
     def _allowed(self, page: Page) -> bool:
         return (
             matches(page, self.query)
+            and (page.kind not in WORDLESS or page.kind == self.filters.kind)
             and set(self.filters.all_tags).issubset(page.tags)
             and self.filters.speaker in (None, speaker_of(page))
         )

@@ -199,6 +199,25 @@ class TestPrefetch:
         fetched = Prefetch(recall, ALICE, "local").around(page(store, "a"))
         assert {"p", "b"} <= {kept.id for kept in fetched}
 
+    def test_what_followed_on_something_similar_is_fetched(self, store: Store, recall: Recall) -> None:
+        write(
+            store,
+            say("deploy fails with a timeout", id="a", session="s"),
+            say("raise the limit", id="b", session="s"),
+        )
+        write(store, say("deploy fails with another timeout", id="c", session="t"))
+        ahead = Prefetch(recall, ALICE, "local")
+        assert "b" in {kept.id for kept in ahead.around(page(store, "c"))}
+        ahead.used(["b"])
+        assert sum(used for _, used in ahead.counts().values()) == 1
+
+    def test_no_more_pages_count_as_fetched_than_are_given(self, store: Store, recall: Recall) -> None:
+        write(store, say("order 12", id="p"))
+        write(store, *(say(f"order line {n}", id=f"n{n}", parent="p") for n in range(9)))
+        ahead = Prefetch(recall, ALICE, "local")
+        given_pages = ahead.around(page(store, "n0"), limit=4)
+        assert len(given_pages) == sum(fetched for fetched, _ in ahead.counts().values()) == 4
+
     def test_a_guess_that_is_never_used_is_given_up_and_tried_again(self, store: Store, recall: Recall) -> None:
         write(store, *(say(f"order {n} shipped", id=f"n{n}") for n in range(30)))
         guess = Prefetch(recall, ALICE, "local", trial=5, retry=4)
