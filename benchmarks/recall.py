@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import recall_bfcl, recall_dialogues, recall_prefetch, recall_postgres, recall_scale
+from benchmarks import recall_bfcl, recall_dialogues, recall_postgres, recall_prefetch, recall_scale
 from benchmarks.errors import BenchmarkError, DataMissing
 from benchmarks.result import Bar, Result, progress
 from instar.memstore import PageDraft, PageType, Principal, open_store
