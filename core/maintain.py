@@ -104,6 +104,8 @@ def _maintain(rt: Runtime, now: datetime, seconds: float | None) -> MaintainRepo
         summaries, archived = _consolidate(rt, cut)
         with _noted(trouble):
             recall.catch_up(seconds=None if end is None else max(end - time.monotonic(), 0.0))
+            if seconds is not None and not recall.state().lag:
+                recall.catch_up()  # nothing is left: only as a whole is the index looked over for damage
         state = recall.state()
     against = [one for one in found if one.link.relation is Relation.CONTRADICTS]
     report("maintain", done=1, total=1, note=f"{len(found)} links, {summaries} summaries")

@@ -122,3 +122,13 @@ def test_a_dry_run_leaves_the_index_of_the_home_alone(settings: Settings) -> Non
     with runtime(settings, dry_run=True) as rt:
         assert search(rt, "order", filters=Filters(), limit=3).status is Status.NO_MATCH
     assert files == {file: file.read_bytes() for file in files}
+
+
+def test_the_index_takes_no_longer_than_it_may_and_what_is_left_is_named(empty: Runtime) -> None:
+    write(empty, *(note(f"Tea is served at {n}.", id=f"n{n}") for n in range(2_500)))
+    done = maintain(empty, seconds=0.0)
+    assert done.index_lag > 0
+    assert any("not in the index yet" in reason for reason in done.trouble)
+    assert done.compared == 2_500
+    again = maintain(empty, seconds=60.0)
+    assert (again.index_lag, again.trouble) == (0, [])
