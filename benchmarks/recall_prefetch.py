@@ -28,7 +28,7 @@ BY = Principal("benchmark", ("ahead",))
 AHEAD = 10
 """So many calls after a fetch may make use of it."""
 LIMIT = 5
-CALLS = 400
+CALLS = 1_200
 _FILE = re.compile(
     r"[\w.-]*/[\w./-]*\w\.\w{1,5}\b|\b\w[\w-]*\.(?:py|ts|tsx|js|rs|go|md|json|toml|yml|yaml|sh|css|html)\b"
 )
@@ -36,23 +36,17 @@ _READ = 20_000
 
 
 def measure() -> tuple[dict[str, float], dict[str, float]]:
-    """For each way of guessing the share that was of use, and how many pages it fetched; as it comes, switched off
-    where it does not pay, and with every guess made.
+    """For each way of guessing the share that was of use, and how many pages it fetched before it was switched off.
 
     Raises:
         DataMissing: the data is not there.
     """
-    sessions = load()
-    results: dict[str, float] = {}
-    for name, share in (("always", 0.0), ("", 0.2)):
-        fetched, used, newest = replay(sessions, share)
-        prefix = f"prefetch.{name}." if name else "prefetch."
-        for way in sorted(fetched):
-            results[f"{prefix}{way.replace(' ', '_')}.share"] = used[way] / fetched[way]
-            results[f"{prefix}{way.replace(' ', '_')}.fetched"] = fetched[way]
-        results[f"{prefix}share"] = used.total() / max(fetched.total(), 1)
-        results["prefetch.newest.share"] = newest
-    return results, {"prefetch.share": results["prefetch.newest.share"]}
+    fetched, used, newest = replay(load())
+    results = {"prefetch.share": used.total() / max(fetched.total(), 1), "prefetch.newest.share": newest}
+    for way in sorted(fetched):
+        results[f"prefetch.{way.replace(' ', '_')}.share"] = used[way] / max(fetched[way], 1)
+        results[f"prefetch.{way.replace(' ', '_')}.fetched"] = fetched[way]
+    return results, {"prefetch.share": newest}
 
 
 def load() -> list[list[Page]]:
@@ -69,14 +63,14 @@ def load() -> list[list[Page]]:
     return [sorted(pages, key=lambda page: page.seq) for pages in steps.values()]
 
 
-def replay(sessions: Sequence[Sequence[Page]], share: float) -> tuple[Counter[str], Counter[str], float]:
+def replay(sessions: Sequence[Sequence[Page]]) -> tuple[Counter[str], Counter[str], float]:
     """Pages fetched and used by each way of guessing, and the share of the newest pages that would have been used."""
     fetched: Counter[str] = Counter()
     used: Counter[str] = Counter()
     base = [0, 0]
     calls = 0
     with open_store("memory:") as store, open_recall(store, address="memory:", folder=None) as recall:
-        ahead = Prefetch(recall, BY, "ahead", share=share)
+        ahead = Prefetch(recall, BY, "ahead")
         for steps in sessions:
             places = [place for place, page in enumerate(steps) if _is_call(page)]
             written = 0
