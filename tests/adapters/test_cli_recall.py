@@ -82,3 +82,20 @@ def test_an_unknown_embedder_is_named_with_what_there_is(run, expect_one_line, m
     line = expect_one_line(run("recall", "x"), 3)
     assert "magic" in line
     assert "wordllama" in line
+
+
+def test_maintenance_is_previewed_done_and_repeated_without_harm(filled) -> None:
+    preview = filled("maintain", "--dry-run", "--json")
+    assert (preview.code, preview.json["dry_run"], preview.json["expired"]) == (0, True, 0)
+    done = filled("maintain", "--json")
+    assert (done.code, done.json["trouble"], done.json["index_lag"]) == (0, [], 0)
+    assert "statements compared" in filled("maintain").out
+
+
+def test_a_task_begins_with_what_was_learned(filled) -> None:
+    assert filled("reflect").code == 0
+    ran = filled("recall", "refund an order", "--task", "--json")
+    assert ran.code == 0
+    assert ran.json["hits"][0]["kind"] in ("memory", "proposal")
+    refused = filled("recall", "refund an order", "--task", "--kind", "step")
+    assert (refused.code, "--task" in refused.err) == (3, True)
