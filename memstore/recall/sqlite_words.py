@@ -163,13 +163,19 @@ class SqliteWords:
         """The newest documents that hold all of these terms."""
         root = self._root(wanted.scope)
         if root is None:
-            return np.empty(0, np.int64)
-        asked = [*wanted.marks, *terms]
-        if not asked:
-            sql = (
-                "SELECT seq FROM docs JOIN scopes ON scopes.id = docs.scope WHERE root = ? ORDER BY seq DESC LIMIT ?"
-            )
-            return _seqs(self._file.all(sql, (root, limit)))
+            return _seqs(())
+        if wanted.marks or terms:
+            return self._held(root, wanted, terms, limit)
+        sql = "SELECT seq FROM docs JOIN scopes ON scopes.id = docs.scope WHERE root = ? ORDER BY seq DESC LIMIT ?"
+        return _seqs(self._file.all(sql, (root, limit)))
+
+    def each(self, wanted: Wanted, terms: Sequence[str], limit: int) -> list[Seqs]:
+        """One after the other, which costs no round trips here."""
+        root = self._root(wanted.scope)
+        return [_seqs(()) if root is None else self._held(root, wanted, [term], limit) for term in terms]
+
+    def _held(self, root: int, wanted: Wanted, terms: Sequence[str], limit: int) -> Seqs:
+        asked = (*wanted.marks, *terms)
         match = " AND ".join(f'"{root}{term}"' if term[0] == "_" else f'"{root}_{term}"' for term in asked)
         if wanted.since is None and wanted.until is None:
             sql = "SELECT rowid FROM lex WHERE lex MATCH ? ORDER BY rowid DESC LIMIT ?"
@@ -179,10 +185,6 @@ class SqliteWords:
             " WHERE lex MATCH ? AND created >= ? AND created < ? ORDER BY lex.rowid DESC LIMIT ?"
         )
         return _seqs(self._file.all(sql, (match, wanted.since or -_FOREVER, wanted.until or _FOREVER, limit)))
-
-    def each(self, wanted: Wanted, terms: Sequence[str], limit: int) -> list[Seqs]:
-        """One after the other, which costs no round trips here."""
-        return [self.holding(wanted, [term], limit) for term in terms]
 
     def rows(self, seqs: Collection[int], wanted: Wanted, terms: Sequence[str] = ()) -> list[Row]:
         """Those that are wanted."""
