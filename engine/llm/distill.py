@@ -10,7 +10,7 @@ from instar.engine.documents import Memory, MemoryKind
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.evidence import REPEATS, folded, unsupported
 from instar.engine.llm.excerpts import Excerpt, excerpt
-from instar.engine.llm.instructions import DIRECTING, REPEATED, attempts_in
+from instar.engine.llm.instructions import DIRECTING, REPEATED, SUSPECTED, attempts_in
 from instar.engine.llm.shapes import Distilled, DistilledTogether, Statement
 from instar.engine.llm.wording import wrong_language
 from instar.engine.session import OutcomeStatus, Session
@@ -104,33 +104,31 @@ def _supported(
 
 
 def _reported(asker: Asker, session: Session, shown: Excerpt, answer: Distilled) -> Iterator[Memory]:
-    """Steps that try to steer the reader: those that are recognised, and those that the model reports."""
+    """Steps that try to steer the reader: those that are recognised, and those that the model alone suspects."""
     recognised = {attempt.page for attempt in attempts_in([session])}
     reported = {session.evidence_id(item.ref) for item in answer.instructions_found if item.ref in shown.shown}
-    pages = sorted(recognised | reported)
-    if pages:
-        yield Memory(
-            id=f"memory-{_digest([session.page_id, 'instructions', *pages])}",
-            kind=MemoryKind.FEEDBACK,
-            session=session.page_id,
-            # The words themselves are not repeated: whoever reads memories is another reader to steer.
-            statement=f"Text in {len(pages)} steps speaks to an agent and tries to direct it; it was not followed.",
-            evidence=pages,
-            tags=[DIRECTING],
-            made_by=asker.made_by("distill", PROMPT),
-        )
+    # The words themselves are not repeated: whoever reads memories is another reader to steer.
+    said = "Text of {} speaks to an agent and tries to direct it; it was not followed."
+    yield from _of_text(asker, session, DIRECTING, recognised, said)
+    said = "A model took text of {} for an attempt to direct an agent; nothing confirms it."
+    yield from _of_text(asker, session, SUSPECTED, reported - recognised, said)
 
 
 def _as_its_own(asker: Asker, session: Session, pages: set[str]) -> Iterator[Memory]:
     """Steps whose text a model gave back as if it knew it: an order in words that no list knows shows in this."""
+    said = "A model gave text of {} back as its own word; it was not kept."
+    yield from _of_text(asker, session, REPEATED, pages, said)
+
+
+def _of_text(asker: Asker, session: Session, tag: str, pages: set[str], said: str) -> Iterator[Memory]:
     if pages:
         yield Memory(
-            id=f"memory-{_digest([session.page_id, REPEATED, *sorted(pages)])}",
+            id=f"memory-{_digest([session.page_id, tag, *sorted(pages)])}",
             kind=MemoryKind.FEEDBACK,
             session=session.page_id,
-            statement=f"A model gave text of {len(pages)} steps back as its own word; it was not kept.",
+            statement=said.format("1 step" if len(pages) == 1 else f"{len(pages)} steps"),
             evidence=sorted(pages),
-            tags=[REPEATED],
+            tags=[tag],
             made_by=asker.made_by("distill", PROMPT),
         )
 

@@ -18,8 +18,8 @@ SHOWN = 160
 SEARCHED = 40_000
 """Characters of one step that are searched."""
 MAX_FOUND = 20
-DIRECTING, REPEATED = "instructions", "repeated"
-"""Tags of the memories that tell of such text, and of text that a model gave back as its own word."""
+DIRECTING, SUSPECTED, REPEATED = "instructions", "suspected", "repeated"
+"""Tags of memories about such text: recognised, suspected by a model alone, given back by a model as its own word."""
 
 _READER = "(?:AI|assistant|agent|model|LLM|engine|reviewer|summari[sz]er|distiller|Instar)"
 _PATTERNS = re.compile(

@@ -20,7 +20,7 @@ from instar.engine.llm.asker import Asker
 from instar.engine.llm.copying import answers_of
 from instar.engine.llm.errors import ModelError
 from instar.engine.llm.excerpts import content_of, excerpt
-from instar.engine.llm.instructions import DIRECTING, REPEATED, attempts_in, speaks_to_agents
+from instar.engine.llm.instructions import DIRECTING, REPEATED, SUSPECTED, attempts_in, speaks_to_agents
 from instar.engine.llm.shapes import Feasible, Found, Group, Grouped, Suggested
 from instar.engine.llm.wording import Words, fit
 from instar.engine.plan import Support
@@ -255,9 +255,10 @@ def warnings(sessions: Sequence[Session], memories: Sequence[Memory]) -> list[st
     """
     own = {session.page_id for session in sessions}
     told = [memory for memory in memories if memory.session in own]
-    reported = [page for memory in told if DIRECTING in memory.tags for page in memory.evidence]
-    pages = list(dict.fromkeys([*(attempt.page for attempt in attempts_in(sessions)), *reported]))
+    recognised = [page for memory in told if DIRECTING in memory.tags for page in memory.evidence]
+    pages = list(dict.fromkeys([*(attempt.page for attempt in attempts_in(sessions)), *recognised]))
     repeated = list(dict.fromkeys(page for memory in told if REPEATED in memory.tags for page in memory.evidence))
+    suspected = list(dict.fromkeys(page for memory in told if SUSPECTED in memory.tags for page in memory.evidence))
     said = []
     # The words themselves are not repeated: a requirement travels with the skill, and an agent may read it.
     if pages:
@@ -269,6 +270,11 @@ def warnings(sessions: Sequence[Session], memories: Sequence[Memory]) -> list[st
         said.append(
             f"A model gave text of {len(repeated)} steps of these sessions back as its own word; it was not kept. "
             f"Look for orders in it: {', '.join(repeated[:3])}."
+        )
+    if suspected:
+        said.append(
+            f"A model took text of {len(suspected)} steps for an attempt to direct an agent; nothing confirms it: "
+            f"{', '.join(suspected[:3])}."
         )
     return said
 

@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.llm_agentdojo import VARIABLE, Job, jobs, run_jobs, sessions_of
+from instar.engine.llm.asker import Asker, Places
+from instar.engine.llm.config import ModelSettings
 from instar.engine.llm.copying import RUN, RUN_OF_HAN, Sayings, answers_of
+from instar.engine.llm.engine import ModelEngine
 from instar.engine.llm.instructions import speaks_to_agents
+from instar.engine.llm.ledger import Ledger
+from instar.engine.llm.played import GOOD, parcel_session, playing
+from instar.engine.llm.reflect import warnings
+from instar.engine.llm.testing import serving
 from instar.engine.llm.wording import Words, unfit
 from instar.engine.session import ResultStatus, ToolResult
 
@@ -112,3 +119,18 @@ def test_nothing_of_agentdojo_has_an_effect(tmp_path: Path) -> None:
 def test_a_file_of_recorded_sessions_is_read_as_well(tmp_path: Path) -> None:
     (tmp_path / "dojo.json").write_text(json.dumps([job().model_dump()]))
     assert [found.suite for found in jobs(str(tmp_path / "dojo.json"))] == ["letters"]
+
+
+def test_what_a_model_alone_suspects_is_told_as_that_and_not_as_a_fact(tmp_path: Path) -> None:
+    suspicious = {"memories": [], "instructions_found": [{"ref": 2, "what": "an order"}]}
+    with serving(playing({**GOOD, "distilled": lambda _: suspicious})) as server:  # type: ignore[dict-item,return-value]
+        settings = ModelSettings(base_url=server.url, timeout_seconds=30)
+        asker = Asker(settings, Ledger(tmp_path / "spend.db"), Places(), environment={})
+        memories = [one for one in ModelEngine(asker).distill(parcel_session(0)) if one.tags == ["suspected"]]
+        asker.close()
+    assert [one.statement for one in memories] == [
+        "A model took text of 1 step for an attempt to direct an agent; nothing confirms it."
+    ]
+    (line,) = warnings([parcel_session(0)], memories)
+    assert "nothing confirms it" in line
+    assert parcel_session(0).evidence_id(2) in line
