@@ -30,6 +30,7 @@ from instar.flows.orphans import marked
 from instar.flows.rest import Rest
 from instar.flows.review_runs import Run, open_review, reached, tend
 from instar.flows.server import Server
+from instar.flows.vectors import VectorsOwner
 from instar.flows.worker import Worker
 from instar.memstore import PageDraft, PageType, Provenance
 
@@ -144,6 +145,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         yield Home(settings, json.loads(ran.stdout))
     finally:
         Worker(place).stop()
+        VectorsOwner(place).stop()
         Server(place).stop()
         assert marked(place) == []
 
