@@ -23,7 +23,7 @@ _SCHEMA: tuple[LiteralString, ...] = (
 )
 _HEADER = 4
 """Bytes before the numbers of a half vector: its dimensions, and two that are not used."""
-_SETTINGS: LiteralString = "; SET hnsw.ef_search = 140; SET hnsw.iterative_scan = relaxed_order"
+_SETTINGS: LiteralString = "; SET hnsw.ef_search = 100; SET hnsw.iterative_scan = relaxed_order"
 """As far as a graph is looked around in; where more is asked for, or rows are gone, it is looked on."""
 GRAPHED = 5_000
 """Up to so many vectors are compared one by one."""
