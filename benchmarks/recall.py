@@ -99,13 +99,14 @@ def sqlite(folder: Path, pages: int, queries: int) -> dict[str, float]:
     """The rate of coming in, and latencies, with the index in Chroma."""
     progress(f"SQLite and Chroma, {pages:,} pages")
     built = folder / "built.json"
-    with recall_scale.opened(f"sqlite:///{folder}/store.db", folder / "index") as (store, recall):
-        if built.exists():
-            marks = json.loads(built.read_text())
-            recall.catch_up(progress=_every(pages // 20))
-        else:
-            marks = recall_scale.grow(store, recall, pages)
-            built.write_text(json.dumps(marks))
+    address, index = f"sqlite:///{folder}/store.db", folder / "index"
+    if built.exists():
+        marks = json.loads(built.read_text())
+    else:
+        marks = recall_scale.grow(address, index, pages)
+        built.write_text(json.dumps(marks))
+    with recall_scale.opened(address, index) as (_, recall):
+        recall.catch_up(progress=_every(pages // 20))
         if marks[-1][0] != pages:
             raise BenchmarkError(f"{folder} holds {marks[-1][0]:,} pages, and {pages:,} are wanted; name another")
         half = marks[len(marks) // 2]

@@ -6,16 +6,16 @@ not at hand: common words are as common as in English, which is what makes full 
 
 from __future__ import annotations
 
+import multiprocessing
 import random
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import quantiles
-from threading import Event
 
 from benchmarks.errors import BenchmarkError
 from benchmarks.result import progress
@@ -117,20 +117,25 @@ def drafts(made: Corpus, pages: int) -> Iterator[tuple[str, list[PageDraft]]]:
         )
 
 
-def grow(store: Store, recall: Recall, pages: int) -> list[tuple[int, float]]:
-    """Write pages while another thread indexes them; returns how many there were after how many seconds.
+def grow(address: str, folder: Path | None, pages: int) -> list[tuple[int, float]]:
+    """Write pages while another process indexes them; returns how many there were after how many seconds.
 
     The clock runs from the first page of a portion to the moment when the last one is in the index; making the text
     of the next portion is not part of it.
+
+    Raises:
+        BenchmarkError: the other process ended.
     """
     taken, done, marks = 0.0, 0, [(0, 0.0)]
-    for portion in _portions(drafts(corpus(), pages), max(pages // 20, BATCH)):
-        start = time.perf_counter()
-        _take_in(store, recall, portion)
-        taken += time.perf_counter() - start
-        done += sum(len(batch) for _, batch in portion)
-        marks.append((done, taken))
-        progress(f"  {done:,} pages, {done / taken:,.0f} a second")
+    with open_store(address) as store, _indexing(address, folder) as indexed:
+        for portion in _portions(drafts(corpus(), pages), max(pages // 20, BATCH)):
+            start = time.perf_counter()
+            _write(store, portion)
+            indexed()
+            taken += time.perf_counter() - start
+            done += sum(len(batch) for _, batch in portion)
+            marks.append((done, taken))
+            progress(f"  {done:,} pages, {done / taken:,.0f} a second")
     return marks
 
 
@@ -150,26 +155,52 @@ def _portions(batches: Iterator[tuple[str, list[PageDraft]]], size: int) -> Iter
         yield portion
 
 
-def _take_in(store: Store, recall: Recall, portion: _Portion) -> None:
-    written = Event()
+def _write(store: Store, portion: _Portion) -> None:
     by = principal()
+    for scope, batch in portion:
+        with store.writeback(by, scope=scope) as writeback:
+            for draft in batch:
+                writeback.append(draft)
 
-    def index() -> None:
-        while not written.is_set():
-            if recall.catch_up() == 0:
-                written.wait(0.05)
-        recall.catch_up()
 
-    with ThreadPoolExecutor(1) as pool:
-        indexing = pool.submit(index)
+@contextmanager
+def _indexing(address: str, folder: Path | None) -> Iterator[Callable[[], None]]:
+    """Another process that indexes what comes in; what is given waits until all that is written so far is indexed."""
+    ours, theirs = (context := multiprocessing.get_context("spawn")).Pipe()
+    process = context.Process(target=_index, args=(address, folder, theirs))
+    process.start()
+    theirs.close()
+
+    def wait() -> None:
         try:
-            for scope, batch in portion:
-                with store.writeback(by, scope=scope) as writeback:
-                    for draft in batch:
-                        writeback.append(draft)
-        finally:
-            written.set()
-        indexing.result()
+            ours.recv()
+        except EOFError as error:
+            raise BenchmarkError("the process that indexes ended; it said why above") from error
+
+    def indexed() -> None:
+        ours.send(True)
+        wait()
+
+    try:
+        wait()
+        yield indexed
+    finally:
+        ours.close()
+        process.join()
+
+
+def _index(address: str, folder: Path | None, theirs: Connection) -> None:
+    with opened(address, folder) as (_, recall):
+        recall.catch_up()
+        theirs.send(True)
+        with suppress(EOFError):  # nobody waits any more
+            while True:
+                if recall.catch_up() == 0:
+                    theirs.poll(0.05)
+                if theirs.poll():
+                    theirs.recv()
+                    recall.catch_up()
+                    theirs.send(True)
 
 
 def latency(recall: Recall, *, narrow: bool, queries: int) -> list[float]:
