@@ -11,8 +11,6 @@ from enum import IntEnum, StrEnum
 
 from pydantic import JsonValue
 
-from instar.memstore.records import record
-
 ERASED = "erased"
 """The only field of the content of an erased page."""
 
@@ -86,7 +84,7 @@ class Provenance:
     references: tuple[str, ...] = ()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class PageDraft:
     """A page before it is written.
 
@@ -111,7 +109,7 @@ class PageDraft:
     expires_at: datetime | None = None
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Representations:
     """The four representations of one page version, with their token counts, made when it is written."""
 
@@ -133,7 +131,7 @@ class Representations:
         return (0, *self.tokens)[level]
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Page:
     """One committed version of a page. Earlier versions stay readable by their number.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -18,7 +19,6 @@ from instar.memstore.pages import (
     digest_of,
     handle,
 )
-from instar.memstore.records import record
 from instar.memstore.tokens import count_tokens
 
 _BRIEF = 120
@@ -26,7 +26,7 @@ _HINT = 40
 _POINTER_FIELDS = ("tool", "status", "title", "name", "role", "speaker", "span")
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Subject:
     """What representations are made of."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Self
@@ -14,7 +15,6 @@ from instar.memstore.backend import Transaction
 from instar.memstore.door import Door
 from instar.memstore.errors import BatchClosed, InvalidRequest
 from instar.memstore.pages import Page, PageDraft, digest_of
-from instar.memstore.records import record
 from instar.memstore.redaction import Finding
 from instar.memstore.represent import Representer
 from instar.memstore.scopes import Principal
@@ -40,7 +40,7 @@ def token(size: int) -> str:
     return os.urandom(size).hex()
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Request:
     """A closed batch, as the store sees it."""
 

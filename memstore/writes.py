@@ -10,7 +10,6 @@ from enum import StrEnum
 from pydantic import JsonValue
 
 from instar.memstore.pages import PageDraft, Pin, Representations, State
-from instar.memstore.records import record
 from instar.memstore.redaction import Finding
 
 
@@ -73,7 +72,7 @@ class Rejection:
         return f"{self.op} {self.page_id}: {self.code} ({self.detail})"
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One staged write, redacted. `problem` is set when it can never pass, whatever the store holds."""
 
@@ -93,7 +92,7 @@ class Entry:
     problem: Rejection | None = None
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """What a batch did. It exists only when everything in it is durable."""
 
@@ -121,7 +120,7 @@ class JournalStatus(StrEnum):
     """Done by the maintenance door: expired, archived, erased, hidden, shown."""
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class JournalEntry:
     """One line of the journal. It never holds a secret, and holds a value only where that was rejected."""
 
