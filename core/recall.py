@@ -26,6 +26,7 @@ from instar.memstore.recall import (
 )
 from instar.memstore.recall.importance import importance_of
 from instar.memstore.recall.links import link_of
+from instar.memstore.recall.rules import Rewriter, rewrite
 from instar.memstore.recall.verdicts import verdicts_on
 
 _SHOWN_LINKS = 50
@@ -55,7 +56,7 @@ def recall_of(rt: Runtime) -> Iterator[Recall]:
 
     Raises:
         SourceMissing: the setting `embedder` has no meaning.
-        PartMissing: the embedder needs something that is not there.
+        PartMissing: the embedder needs something that is not there, or a model is to read queries and none is named.
         RecallError: the index can neither be opened nor made.
     """
     settings = rt.settings
@@ -73,8 +74,17 @@ def recall_of(rt: Runtime) -> Iterator[Recall]:
         server=settings.index_server,
         patience=_PATIENCE,
         verdicts=lambda: verdicts_of(rt),
+        rewriter=_rewriter(rt),
     ) as recall:
         yield recall
+
+
+def _rewriter(rt: Runtime) -> Rewriter:
+    if rt.settings.rewrite == "rules" or rt.asker is None:
+        return rewrite
+    from instar.core.rewriting import model_rewriter  # noqa: PLC0415  (the client takes seconds to import)
+
+    return model_rewriter(rt.asker)
 
 
 def search(rt: Runtime, query: str, *, filters: Filters, limit: int) -> Answer:

@@ -15,6 +15,7 @@ from instar.memstore.recall.errors import EmbedderFailed
 from instar.memstore.recall.feed import Side
 from instar.memstore.recall.recall import PATIENCE, Recall
 from instar.memstore.recall.rerank import Reranker
+from instar.memstore.recall.rules import Rewriter, rewrite
 from instar.memstore.recall.source import GraphSource
 from instar.memstore.recall.sqlite_words import SqliteWords
 from instar.memstore.recall.upkeep import EMBEDDER
@@ -36,13 +37,14 @@ def open_recall(
     clock: Callable[[], datetime] = utc_now,
     patience: float = PATIENCE,
     verdicts: Callable[[], Verdicts] = dict,
+    rewriter: Rewriter = rewrite,
 ) -> Recall:
     """Open the index of a store, making it where there is none. It is filled when it is first used.
 
     `address` is that of the store. Of a store in SQLite the index is in `folder` (None: in memory, without a graph),
     with its vectors in Chroma, embedded or at `server` (HOST:PORT). Of one in PostgreSQL it is in the database.
     `embedder` is by default the one that needs no network. A search spends up to `patience` seconds on catching up.
-    `verdicts` tells what people said of pages and sessions.
+    `verdicts` tells what people said of pages and sessions; `rewriter` reads filters out of a query.
 
     Raises:
         InvalidRequest: the address has no meaning here.
@@ -79,6 +81,7 @@ def open_recall(
         reranker=reranker,
         patience=patience,
         verdicts=verdicts,
+        rewriter=rewriter,
         notices=notices if building is not None else (),
     )
 
