@@ -101,7 +101,7 @@ def step_draft(session: Session, step: Step) -> PageDraft:
         tags=(f"tool:{step.tool}",) if isinstance(step, ToolCall | ToolResult) else (),
         parent=session.page_id,
         session=session.page_id,
-        created_at=happened(step.at),
+        created_at=happened(step.at or session.started_at),
     )
 
 

@@ -49,7 +49,7 @@ def _show(out: Console, seen: Overview, wished: str) -> None:
             if night is None
             else f"number {night.number}: {night.state}, {night.sessions} sessions, began {_local(night.opened_at)}",
         ),
-        ("next night", _local(seen.next_night) or f"not scheduled; {_remedy(wished)}"),
+        ("next night", _local(seen.next_night) or f"not scheduled; {_remedy(wished, seen.worker)}"),
         ("reviews that wait", ", ".join(seen.pending_reviews) or "none"),
         ("failures that wait", str(seen.waiting_events)),
         ("last session", _local(seen.last_session) or "none yet"),
@@ -61,8 +61,14 @@ def _show(out: Console, seen: Overview, wished: str) -> None:
         out.print(Text(f"ALARM  {safe(alarm)}", style="bold red"), soft_wrap=True)
 
 
-def _remedy(nightly: str) -> str:
-    return f"`instar up` schedules it ({nightly})" if nightly else "set `nightly` in instar.toml"
+def _remedy(nightly: str, worker: str) -> str:
+    if not nightly:
+        return "set `nightly` in instar.toml"
+    return (
+        f"the server does it within a minute ({nightly})"
+        if worker == "running"
+        else f"`instar up` does it ({nightly})"
+    )
 
 
 def _local(stamp: str) -> str:
