@@ -6,6 +6,7 @@ distinct tasks; turns saved are measured; names, tools and references that are n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -37,6 +38,8 @@ SAMPLES = 6
 REQUEST = 400
 """Characters of a request that are shown."""
 EVIDENCE = 40
+LEAST_SHOWN = 120
+"""Tokens of a session below which showing it says nothing."""
 FETCHED = frozenset({PAGES, READS})
 HOSTED = CODING_AGENT_READS | CODING_AGENT_WRITES
 
@@ -165,7 +168,9 @@ def _look(
 def _procedure(asker: Asker, what: str, members: Sequence[Session]) -> _Procedure | str:
     """What a group shares, as far as the recording bears it out, or why it shares nothing."""
     prompt = "model_pattern.md.j2"
-    each = max(asker.room("reflect", prompt) // len(members), 120)
+    room = asker.room("reflect", prompt)
+    members = _of_many_tasks(members, max(room // LEAST_SHOWN, MIN_TASKS))
+    each = room // len(members)
     shown = "\n\n".join(f"session [{n}]\n{excerpt(s, each).text}" for n, s in enumerate(members, start=1))
     answer = asker.ask(
         "reflect", prompt, Found, document=f"group {what}", what=what, minimum=MIN_TASKS, sessions=shown
@@ -188,6 +193,16 @@ def _procedure(asker: Asker, what: str, members: Sequence[Session]) -> _Procedur
     if procedure.turns <= 0:
         return "one use would replace one turn, and save none"
     return procedure
+
+
+def _of_many_tasks(sessions: Sequence[Session], most: int) -> list[Session]:
+    """As many sessions as a model can read at once: one of every task before a second one of any."""
+    before: Counter[tuple[str, str]] = Counter()
+    ranked: list[tuple[int, int]] = []
+    for number, session in enumerate(sessions):
+        ranked.append((before[task_of(session)], number))
+        before[task_of(session)] += 1
+    return [sessions[number] for number in sorted(number for _, number in sorted(ranked)[:most])]
 
 
 def _proposal(asker: Asker, procedure: _Procedure, window: Window, catalogue: Catalogue) -> Proposal | str:

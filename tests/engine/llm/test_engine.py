@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ from instar.engine.llm.ledger import Ledger
 from instar.engine.llm.played import CODE, GOOD, WRONG, Answers, parcel_session, playing
 from instar.engine.llm.testing import ModelServer, serving
 from instar.engine.session import Session, ToolResult
+from instar.memstore.tokens import count_tokens
 from instar.sandbox.report import Finding, GateReport, GateResult, Verdict
 from instar.skills.package import MANIFEST, SKILL_MD, SKILL_PY
 
@@ -81,6 +83,20 @@ def test_who_writes_never_sees_the_tasks_that_were_set_aside(opened: Opened, win
         text = json.dumps(asked)
         writing = any(f'"name": "{shape}"' in text for shape in ("specified", "designed", "coded"))
         assert not (writing and any(code in text for code in codes))
+
+
+def test_a_group_of_more_sessions_than_a_model_can_read_is_shown_in_part(opened: Opened) -> None:
+    twice = [replace(parcel_session(n), key=f"again-{n}") for n in range(60)]
+    window = Window("test", [*(parcel_session(n) for n in range(60)), *twice])
+    with opened(context_tokens=8_000, output_tokens=1_000) as (asker, server):
+        (proposal,) = ModelEngine(asker).reflect(window, Catalogue()).proposals
+    prompts = ["\n".join(str(message["content"]) for message in asked["messages"]) for asked in server.asked]  # type: ignore[call-overload, index, union-attr]
+    assert max(map(count_tokens, prompts)) <= 7_000
+    looked = next(prompt for prompt in prompts if "calls find_parcel" in prompt)
+    shown = re.findall(r"calls find_parcel .*?(PX-\d+)", looked)
+    assert len(shown) > 20
+    assert len(set(shown)) == len(shown), "a second session of a task is shown where others were left out"
+    assert proposal.support.tasks == len(shown)
 
 
 def test_the_same_question_is_not_paid_twice(opened: Opened, window: Window) -> None:
