@@ -198,7 +198,7 @@ def _given(pairs: list[str], whole: str | None, schema: dict[str, JsonValue]) ->
     if whole is not None:
         try:
             parsed = json.loads(whole)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SourceMissing(
                 f"--arguments is not JSON: {error}", 'For example --arguments \'{"id": "A1"}\''
             ) from None
@@ -222,6 +222,6 @@ def _takes_text(schema: dict[str, JsonValue], name: str) -> bool:
 def _json_or_text(text: str) -> JsonValue:
     try:
         value: JsonValue = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return value

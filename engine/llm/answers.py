@@ -23,6 +23,7 @@ _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.I
 _OPEN_THINKING = re.compile(r"<(think|thinking|reasoning)>", re.IGNORECASE)
 _FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[a-zA-Z]*[ \t]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
 _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+_VALUE: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 _LOOSE = frozenset(
     {"title", "default", "minLength", "maxLength", "minItems", "maxItems", "pattern", "minimum", "maximum", "format"}
 )
@@ -99,6 +100,21 @@ def json_in(text: str) -> dict[str, JsonValue]:
     if _depth(found) > MAX_DEPTH:
         raise NotTheShape("it is nested too deeply")
     return found
+
+
+def value_of(text: str) -> JsonValue:
+    """A text that is one JSON value and nothing else.
+
+    Raises:
+        NotTheShape: it is none, or is nested too deeply.
+    """
+    try:
+        value = _VALUE.validate_python(json.loads(text, parse_constant=_no_number))
+    except (ValueError, RecursionError):
+        raise NotTheShape("it is no JSON") from None
+    if _depth(value) > MAX_DEPTH:
+        raise NotTheShape("it is nested too deeply")
+    return value
 
 
 def _loaded(text: str) -> dict[str, JsonValue] | None:

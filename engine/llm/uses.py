@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from instar.engine.compiler.cases import TaskCase, case_name
 from instar.engine.compiler.values import Missing, step_into
 from instar.engine.documents import ToolNeed
-from instar.engine.llm.answers import NotTheShape, json_in
+from instar.engine.llm.answers import NotTheShape, json_in, value_of
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.errors import Unusable
 from instar.engine.llm.evidence import folded
@@ -138,9 +138,9 @@ def _returned(answer: RecordedUse, steps: Mapping[int, Step], calls: set[str], s
             raise NoUse("returns a part that its result has not") from None
         return value
     try:
-        value = json.loads(answer.returns_json)
-    except (ValueError, RecursionError):
-        raise NoUse("what it returns is no JSON") from None
+        value = value_of(answer.returns_json)
+    except NotTheShape as problem:
+        raise NoUse(f"what it returns: {problem}") from None
     _stands_in(value, folded("\n".join(content_of(step) for step in session.steps)), "what it returns")
     return value
 

@@ -178,6 +178,8 @@ def test_a_use_that_the_session_does_not_show_is_no_case(opened: Opened, window:
         {"returns_ref": 6},
         {"returns_path": ["nowhere"]},
         {"returns_ref": 0, "returns_json": '{"place": "Atlantis"}'},
+        {"returns_ref": 0, "returns_json": "[" * 900 + "]" * 900},
+        {"returns_ref": 0, "returns_json": "NaN"},
         {"arguments_json": '{"code": 7}'},
     ):
         with opened({**GOOD, "recordeduse": lambda _, c=change: {**invented, **c}}) as (asker, _):  # type: ignore[misc]
