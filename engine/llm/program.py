@@ -18,6 +18,9 @@ from instar.engine.llm.answers import NotTheShape
 from instar.skills.test_template import LINE_LENGTH, direct_run_notice
 
 MAX_CODE = 24_000
+MAX_LAID_OUT = 2 * MAX_CODE
+MAX_LEVELS = 80
+"""Of the syntax tree; what walks it later does so by recursion, several calls for each level."""
 FORMAT_SECONDS = 30
 MENDED = "F401,I,C4,PIE,UP"
 """Lint rules whose safe corrections are made for the model: how a program is laid out says nothing about it."""
@@ -37,6 +40,8 @@ def module_of(code: str, *, title: str, name: str, input_schema: Mapping[str, Js
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise NotTheShape(f"the module cannot be parsed: {type(error).__name__}") from None
+    if _levels(tree) > MAX_LEVELS:
+        raise NotTheShape(f"the module is nested more than {MAX_LEVELS} levels deep")
     _check_signature(tree, input_schema)
     tree.body = [node for node in tree.body if not _is_entry(node)]
     for node in ast.walk(tree):
@@ -45,7 +50,12 @@ def module_of(code: str, *, title: str, name: str, input_schema: Mapping[str, Js
             kept = [item for item in body if not _is_prose(item)]
             node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
     plain = f'"""{prose(title)}."""\n\n{ast.unparse(ast.fix_missing_locations(tree))}\n'
-    return _formatted(f"{plain}\n\n{direct_run_notice(name)}")
+    laid_out = _formatted(f"{plain}\n\n{direct_run_notice(name)}")
+    if len(laid_out) > MAX_LAID_OUT:
+        raise NotTheShape(
+            f"the module has {len(laid_out):,} characters when it is laid out; {MAX_LAID_OUT:,} are allowed"
+        )
+    return laid_out
 
 
 def names_in(module: str) -> frozenset[str]:
@@ -57,6 +67,16 @@ def names_in(module: str) -> frozenset[str]:
         elif isinstance(node, ast.Attribute):
             names.add(node.attr)
     return frozenset(names)
+
+
+def _levels(tree: ast.AST) -> int:
+    """Levels of a tree, counted without recursion and no further than is asked."""
+    level: list[ast.AST] = [tree]
+    count = 0
+    while level and count <= MAX_LEVELS:
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        count += 1
+    return count
 
 
 def _unfenced(code: str) -> str:
@@ -96,15 +116,16 @@ def _is_entry(node: ast.stmt) -> bool:
 def _formatted(text: str) -> str:
     options = ["--isolated", "--no-cache", "--line-length", str(LINE_LENGTH), "--target-version", "py311", "-"]
     for command in (["check", "--fix", "--exit-zero", "--quiet", "--select", MENDED], ["format", "--quiet"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, *options],
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=FORMAT_SECONDS,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise NotTheShape("the module cannot be laid out")
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "ruff", *command, *options],
+                input=text,
+                capture_output=True,
+                text=True,
+                timeout=FORMAT_SECONDS,
+                check=True,
+            )
+        except subprocess.SubprocessError:
+            raise NotTheShape("the module cannot be laid out") from None
         text = done.stdout
     return text

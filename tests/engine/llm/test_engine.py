@@ -196,7 +196,11 @@ def test_a_use_that_the_session_does_not_show_is_no_case(opened: Opened, window:
         ("def run(tools, *, code: str = ''): return 1", "default where none belongs"),
         ("def walk(tools): pass", "not exactly one function"),
         ("def run(", "cannot be parsed"),
+        (f"def run(tools, *, code: str): return 1{'+1' * 2_000}", "nested more than"),
+        (f"def run(tools, *, code: str): return code{'.x' * 1_500}", "nested more than"),
+        (f"def run(tools, *, code: str): {'a=1;' * 5_000}return 1", "when it is laid out"),
     ],
+    ids=["positional", "default", "name", "syntax", "chain", "attributes", "wide"],
 )
 def test_a_module_of_another_form_is_no_program(opened: Opened, window: Window, code: str, reason: str) -> None:
     with opened({**GOOD, "coded": lambda _: {"code": code}}) as (asker, _), pytest.raises(Unusable, match=reason):
