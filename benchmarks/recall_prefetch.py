@@ -22,7 +22,7 @@ from instar.core.settings import Settings
 from instar.memstore import Page, PageDraft, PageType, Principal, Store, open_store
 from instar.memstore.recall import Recall, open_recall
 from instar.memstore.recall.documents import spoken
-from instar.memstore.recall.layers import Prefetch
+from instar.memstore.recall.prefetch import Prefetch
 
 BY = Principal("benchmark", ("ahead",))
 AHEAD = 10

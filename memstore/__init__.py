@@ -19,7 +19,8 @@ from instar.memstore.errors import (
     UnresolvedPointer,
 )
 from instar.memstore.faults import Fault, FaultKind
-from instar.memstore.harness import Context, Harness, SessionStart, ToolStart
+from instar.memstore.foresight import Foresight, Recollection
+from instar.memstore.harness import Harness
 from instar.memstore.kinds import Kinds, KindSchema
 from instar.memstore.maintenance import Maintenance, Retention
 from instar.memstore.opening import open_store
@@ -40,6 +41,7 @@ from instar.memstore.store import Store
 from instar.memstore.templates import Templates, ToolTemplate, infer_template
 from instar.memstore.trace import Difference, Run, decisions, replay
 from instar.memstore.transfer import Imported
+from instar.memstore.turns import Context, SessionStart, ToolStart
 from instar.memstore.writeback import Writeback
 from instar.memstore.writes import (
     Change,
@@ -61,6 +63,7 @@ __all__ = [
     "FaultKind",
     "Finding",
     "Flushed",
+    "Foresight",
     "Harness",
     "ImportFailed",
     "Imported",
@@ -82,6 +85,7 @@ __all__ = [
     "Provenance",
     "ReasonCode",
     "Receipt",
+    "Recollection",
     "Redacted",
     "Redactor",
     "Rejected",

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pydantic import JsonValue
 
 from instar.memstore.errors import InvalidRequest
-from instar.memstore.faults import Fault, FaultKind
+from instar.memstore.faults import FaultKind
+from instar.memstore.foresight import Foresight, Recollections
 from instar.memstore.ladder import item_of
 from instar.memstore.ledger import Ledger
 from instar.memstore.pages import Level, Page, PageDraft, PageType, State, canonical, digest_of
@@ -21,45 +22,13 @@ from instar.memstore.scopes import Principal
 from instar.memstore.store import Store
 from instar.memstore.templates import Templates
 from instar.memstore.trace import TracedWorkingSet
-from instar.memstore.writes import Change, Receipt, Rejection
+from instar.memstore.turns import Context, SessionStart, ToolStart
+from instar.memstore.writes import Change, Receipt
 
 _STANDING = (PageType.BOOTSTRAP, PageType.CONSTRAINT, PageType.PLAN, PageType.PREFERENCE)
 _PLACE = {kind: place for place, kind in enumerate(_STANDING)}
 CHECKPOINT = "checkpoint"
 TOOL_CALL = "tool-call"
-
-
-@dataclass(frozen=True, slots=True)
-class SessionStart:
-    """What a session begins with."""
-
-    pages: int
-    resumed: bool
-    recovered: Mapping[str, int]
-    """Pages that a process before this one had staged and not committed; they are committed now."""
-    lost: tuple[Rejection, ...]
-    """Staged entries that could not be committed any more; their values are in the journal."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolStart:
-    """A call that was noted. `earlier` is the page of a successful call of the same signature, if there was one."""
-
-    page_id: str
-    earlier: str | None = None
-    resident: bool = False
-    """Whether the earlier result is in the context, so that the call need not be made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What goes to the model this turn."""
-
-    turn: int
-    text: str
-    levels: Mapping[str, Level]
-    tokens: int
-    faults: tuple[Fault, ...]
 
 
 class Harness:
@@ -74,7 +43,9 @@ class Harness:
         session: str,
         budget: int,
         templates: Templates | None = None,
+        foresight: Foresight | None = None,
     ) -> None:
+        """With `foresight` a context also holds pages of other sessions that the session may need."""
         self._store, self._by, self._scope, self._session = store, by, scope, session
         self._templates = templates or Templates()
         self.budget = budget
@@ -82,6 +53,7 @@ class Harness:
         """The name under which the decision trace of this process is stored."""
         self.ledger = Ledger(scope, session)
         self._working = TracedWorkingSet(scope, session)
+        self._recalled = None if foresight is None else Recollections(foresight, self._working)
         self._pages: dict[str, Page] = {}
         self._calls: dict[str, tuple[str, str]] = {}
         """Open calls: page and signature by call id."""
@@ -121,6 +93,8 @@ class Harness:
         if self._open:
             self._flush()
             self._open = False
+            if self._recalled is not None:
+                self._recalled.close()
 
     # Recording
 
@@ -255,23 +229,36 @@ class Harness:
     # The context
 
     def assemble(self, demand: Mapping[str, Level] | None = None) -> Context:
-        """The context of the next turn, within the budget. Reads and writes nothing but memory.
+        """The context of the next turn, within the budget. Writes nothing; reads nothing but memory, unless there is
+        foresight.
 
         Raises:
             InvalidRequest: a demanded page is not in the working set.
         """
         self._require_open()
         demand = demand or {}
-        for page_id in demand:
+        recalled = self._recalled
+        own = [page_id for page_id in demand if recalled is None or page_id not in recalled]
+        for page_id in own:
             self._page(page_id)
+        if recalled is not None:
+            recalled.refresh(self.budget, self._pages, demand)
         before = len(self.ledger.noted)
-        self.ledger.demand(list(demand))
+        self.ledger.demand(own)
         selection = self._working.assemble(self.budget, demand)
+        shown: Mapping[str, Level] = {}
+        texts: list[str] = []
+        if recalled is not None:
+            shown, texts = recalled.shown(selection.levels)
+            selection = recalled.without(selection)
         self.ledger.selected(selection, self._pages, self.budget)
         ordered = sorted(selection.levels, key=lambda page_id: _rank(self._pages[page_id]))
-        text = "\n".join(self._pages[page_id].forms.at(selection.levels[page_id]) for page_id in ordered)
+        lines = [self._pages[page_id].forms.at(selection.levels[page_id]) for page_id in ordered]
+        if texts:
+            standing = sum(self._pages[page_id].type in _PLACE for page_id in ordered)
+            lines[standing:standing] = texts
         faults = tuple(self.ledger.noted[before:])
-        return Context(self.ledger.turn, text, selection.levels, selection.tokens, faults)
+        return Context(self.ledger.turn, "\n".join(lines), selection.levels, selection.tokens, faults, shown)
 
     def compact(self) -> None:
         """Commit what is dirty; the next context is the first after a compaction."""
@@ -344,6 +331,8 @@ class Harness:
         if known is not None and known.version == page.version:
             return
         self._pages[page.id] = page
+        if self._recalled is not None:
+            self._recalled.heard(page)
         self._working.add(item_of(page, self._scope))
         tool, arguments, call = (page.content.get(name) for name in ("tool", "arguments", "call"))
         if page.kind == TOOL_CALL and isinstance(tool, str) and isinstance(arguments, dict):

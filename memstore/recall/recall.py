@@ -18,12 +18,13 @@ from types import TracebackType
 from typing import Self
 
 from instar.memstore.errors import StoreUnavailable
-from instar.memstore.recall.answers import Answer, Filters, IndexState, Status
+from instar.memstore.pages import Page
+from instar.memstore.recall.answers import Answer, Filters, Hit, IndexState, Status
 from instar.memstore.recall.context import Recalled, recalled
 from instar.memstore.recall.documents import marks_wanted, micros, root_of
 from instar.memstore.recall.errors import EmbedderFailed, IndexFailed, IndexHeld, RerankerFailed
 from instar.memstore.recall.feed import Side
-from instar.memstore.recall.fusion import STATIC_WEIGHT, fuse
+from instar.memstore.recall.fusion import STATIC_WEIGHT, Fused, fuse
 from instar.memstore.recall.index import Wanted, WordIndex
 from instar.memstore.recall.lexical import SHORT, Ranked, rank_by_words
 from instar.memstore.recall.meaning import Near, rank_by_meaning
@@ -135,6 +136,20 @@ class Recall:
     def context(self, answer: Answer, budget: int) -> Recalled:
         """The hits of an answer with what stands beside them as one text of at most so many tokens."""
         return recalled(answer, budget)
+
+    def told(self, by: Principal, pages: Sequence[Page], *, scope: str) -> tuple[Hit, ...]:
+        """Pages that were found otherwise as hits, with support, age and what contradicts them, as far as they may be
+        shown.
+
+        Raises:
+            StoreUnavailable, IndexFailed: it cannot be looked up.
+        """
+        now = self._clock()
+        query = query_of(scope, by.grants, Filters(), now)
+        with self.store.snapshot() as view:
+            showing = Showing(self._words, view, query, Filters(), now, {})
+            kept = showing.admitted([Fused(page.seq, 0.0, None, None) for page in pages])
+            return tuple(showing.told(kept, {}, {}))
 
     def _answer(self, by: Principal, search: _Search) -> Answer:
         search.reasons += self.upkeep.freshen(self._patience)

@@ -12,8 +12,9 @@ from instar.memstore.fakes import ALICE, NOON, FakeClock, write
 from instar.memstore.recall import Link, Recall, Relation, open_recall
 from instar.memstore.recall.context import without_recalled
 from instar.memstore.recall.importance import WRONG, importance_of
-from instar.memstore.recall.layers import Prefetch, Step, next_steps, prime
+from instar.memstore.recall.layers import prime
 from instar.memstore.recall.likeness import compare, rows_of, statement_of
+from instar.memstore.recall.prefetch import Prefetch, Step, next_steps
 from instar.memstore.recall.profile import Profile
 from instar.memstore.recall.testing import found, say
 from instar.memstore.recall.verdicts import Verdict, Verdicts, verdicts_on

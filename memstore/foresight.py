@@ -1,0 +1,144 @@
+"""Pages of other sessions in a context: fetched before they are asked for, and never at the cost of a floor.
+
+They have no floor. What they get is left over from the floors of the session's own pages, is at most a share of the
+budget, and competes by its worth per token like every other step. So they cause no fault, whatever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from instar.memstore.assembly import Selection
+from instar.memstore.ladder import Item
+from instar.memstore.pages import Level, Page, Pin
+from instar.memstore.tokens import count_tokens
+from instar.memstore.trace import TracedWorkingSet
+
+SHARE = 4
+"""At most the fourth part of a budget goes to pages of other sessions."""
+_WORTH = 0.8
+"""A step of theirs is worth less than one of a result of this session."""
+_SEPARATOR = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Recollection:
+    """A page of another session, in a frame that says what it is."""
+
+    page: Page
+    texts: Mapping[Level, str]
+    """What may be shown of it, by level."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Either:
+    """What is in one of two."""
+
+    one: Container[str]
+    other: Container[str]
+
+    def __contains__(self, page_id: object) -> bool:
+        return page_id in self.one or page_id in self.other
+
+
+class Foresight(Protocol):
+    """Knows what a session may need next. Made for one session."""
+
+    def heard(self, page: Page) -> None:
+        """Take note of a page of the session, in the order of events; cheap, and nothing is fetched yet."""
+        ...
+
+    def fetch(self, held: Container[str]) -> Sequence[Recollection]:
+        """What the next turn may need besides the pages that are held; asked once before each turn.
+
+        Raises nothing because of a store or an index: what cannot be fetched is not there.
+        """
+        ...
+
+    def used(self, page_ids: Collection[str]) -> None:
+        """Say which pages were asked for after all."""
+        ...
+
+    def close(self) -> None:
+        """The session ends: keep what was counted."""
+        ...
+
+
+class Recollections:
+    """Those that compete for the context of one session; the oldest leave when there is no room for the newest."""
+
+    def __init__(self, foresight: Foresight, working: TracedWorkingSet) -> None:
+        self._foresight, self._working = foresight, working
+        self._held: dict[str, tuple[Recollection, Item]] = {}
+        self._known: set[str] = set()
+        """All that were ever held: who asks for one that left again gets nothing, and that is no fault."""
+        self._room = -1
+
+    def __contains__(self, page_id: object) -> bool:
+        return page_id in self._known
+
+    def heard(self, page: Page) -> None:
+        """A page of the session came or changed; one that was recalled is the session's own from now on."""
+        if page.id in self._held:
+            self._drop(page.id)
+        self._known.discard(page.id)
+        self._foresight.heard(page)
+
+    def refresh(self, budget: int, own: Container[str], demanded: Collection[str]) -> None:
+        """Fetch for the next turn, and let as many compete as may be in a context of this budget."""
+        if wanted := [page_id for page_id in demanded if page_id in self._known]:
+            self._foresight.used(wanted)
+        room = budget // SHARE
+        found = list(self._foresight.fetch(_Either(self._held, own)))
+        if room != self._room:  # what each may cost depends on it
+            found = [*(one for one, _ in self._held.values()), *found]
+            for page_id in list(self._held):
+                self._drop(page_id)
+            self._room = room
+        for one in found:
+            item = None if one.page.id in self._held else _item_of(one, room)
+            if item is not None:
+                self._held[one.page.id] = (one, item)
+                self._known.add(one.page.id)
+                self._working.add(item)
+        asked = [page_id for page_id in wanted if page_id in self._held]
+        oldest = [page_id for page_id in self._held if page_id not in asked] + asked
+        taken = sum(item.costs[item.path[-1]] for _, item in self._held.values())
+        for page_id in oldest:
+            if taken <= room:
+                break
+            item = self._held[page_id][1]
+            taken -= item.costs[item.path[-1]]
+            self._drop(page_id)
+
+    def shown(self, levels: Mapping[str, Level]) -> tuple[dict[str, Level], list[str]]:
+        """Those of a selection that are shown, and their texts."""
+        chosen = {page_id: level for page_id, level in levels.items() if level and page_id in self._held}
+        return chosen, [self._held[page_id][0].texts[level] for page_id, level in chosen.items()]
+
+    def without(self, selection: Selection) -> Selection:
+        """What was decided about the session's own pages: the others count for no fault."""
+        levels = {page_id: level for page_id, level in selection.levels.items() if page_id not in self._held}
+        missing = tuple(page_id for page_id in selection.missing if page_id not in self._held)
+        return replace(selection, levels=levels, missing=missing)
+
+    def close(self) -> None:
+        """The session ends."""
+        self._foresight.close()
+
+    def _drop(self, page_id: str) -> None:
+        del self._held[page_id]
+        self._working.discard(page_id)
+
+
+def _item_of(one: Recollection, room: int) -> Item | None:
+    """An item without a floor; None where nothing of it fits. One page may take half of the room."""
+    costs = {level: count_tokens(text) + _SEPARATOR for level, text in one.texts.items() if level}
+    fitting = sorted(level for level, cost in costs.items() if cost <= room // 2)
+    if not fitting:
+        return None
+    pointer, structured, compressed, full = (costs.get(level, room + 1) for level in list(Level)[1:])
+    path = (Level.NONE, *fitting)
+    return Item(one.page.id, Pin.NONE, False, path, (0, pointer, structured, compressed, full), _WORTH, 0.0)
