@@ -24,6 +24,7 @@ from instar.memstore.recall import (
     embedder_of,
     open_recall,
 )
+from instar.memstore.recall.ahead import AHEAD, kept_counts
 from instar.memstore.recall.importance import importance_of
 from instar.memstore.recall.links import link_of
 from instar.memstore.recall.rules import Rewriter, rewrite
@@ -50,9 +51,9 @@ class Explanation(BaseModel):
     indexed: bool
 
 
-@contextmanager
-def recall_of(rt: Runtime) -> Iterator[Recall]:
-    """Open recall for a block of work. A dry run looks at an index in memory and leaves that of the home alone.
+def recall_beside(rt: Runtime) -> Recall:
+    """Open recall; the caller closes it, before the store. A dry run looks at an index in memory and leaves that of
+    the home alone.
 
     Raises:
         SourceMissing: the setting `embedder` has no meaning.
@@ -66,7 +67,7 @@ def recall_of(rt: Runtime) -> Iterator[Recall]:
         raise SourceMissing(str(error), "Correct the setting `embedder`") from error
     except EmbedderFailed as error:
         raise PartMissing(str(error), "Or use `wordllama`, which needs nothing") from error
-    with open_recall(
+    return open_recall(
         rt.store,
         address="memory:" if rt.dry_run else settings.database,
         folder=None if rt.dry_run else settings.home / "index",
@@ -75,7 +76,17 @@ def recall_of(rt: Runtime) -> Iterator[Recall]:
         patience=_PATIENCE,
         verdicts=lambda: verdicts_of(rt),
         rewriter=_rewriter(rt),
-    ) as recall:
+    )
+
+
+@contextmanager
+def recall_of(rt: Runtime) -> Iterator[Recall]:
+    """The same for a block of work.
+
+    Raises:
+        As `recall_beside`.
+    """
+    with recall_beside(rt) as recall:
         yield recall
 
 
@@ -146,3 +157,14 @@ def links_of(rt: Runtime, page: Page) -> list[Link]:
 
 def _said(link: Link, page_id: str) -> str:
     return f"it {link.relation} {link.target}" if link.source == page_id else f"{link.source} {link.relation} it"
+
+
+def fetched_ahead(rt: Runtime) -> dict[str, dict[str, tuple[int, int]]]:
+    """How many pages were fetched ahead by each way of guessing, and how many of them were of use, by scope.
+
+    Raises:
+        RecallError: the index cannot be read.
+    """
+    with recall_of(rt) as recall:
+        scopes = [name.removeprefix(f"{AHEAD}:") for name in recall.upkeep.words.settings() if name.startswith(AHEAD)]
+        return {scope: dict(kept_counts(recall, scope)[0]) for scope in sorted(scopes)}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from instar.engine.session import Message, Session, Step, ToolResult
-from instar.memstore.recall import context
+from instar.memstore import quoting
 
 _OWN_TOOL = re.compile(r"(?:^|__|\.)instar(?:__|[_.])(?:recall|page|context)\Z")
 """How hosts name the tools of Instar's memory, for example `mcp__instar__recall`."""
@@ -28,13 +28,13 @@ def without_recalled(session: Session) -> Session:
 def _step(step: Step) -> Step:
     match step:
         case Message():
-            text = context.without_recalled(step.text)
+            text = quoting.without_recalled(step.text)
             return step if text == step.text else replace(step, text=text)
         case ToolResult() if _OWN_TOOL.search(step.tool):
             return replace(step, value=_GONE, error=None if step.error is None else _GONE)
         case ToolResult():
             value = _value(step.value)
-            error = None if step.error is None else context.without_recalled(step.error)
+            error = None if step.error is None else quoting.without_recalled(step.error)
             same = value == step.value and error == step.error
             return step if same else replace(step, value=value, error=error)
         case _:
@@ -44,7 +44,7 @@ def _step(step: Step) -> Step:
 def _value(value: JsonValue) -> JsonValue:
     match value:
         case str():
-            return context.without_recalled(value)
+            return quoting.without_recalled(value)
         case list():
             return [_value(item) for item in value]
         case dict():

@@ -102,6 +102,8 @@ class Settings(BaseModel):
     """HOST:PORT of a Chroma server that keeps the vectors; empty keeps them in the home folder."""
     rewrite: Literal["rules", "model"] = "rules"
     """What reads conditions out of a query: rules, or where they find none a model, if `engine` asks for one."""
+    prime: bool = False
+    """Agents are shown what other sessions know about their task, without asking for it."""
     index_days: int = Field(default=30, ge=1)
     """After so many days the single steps of sessions leave the index; what was learned from them stays."""
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
@@ -18,8 +19,11 @@ from instar.core import spool
 from instar.core.errors import InstarError
 from instar.core.live import MESSAGE, TOOL_CALL, Event, Feeder, live_scope, read_lines, run_id
 from instar.core.settings import Settings
-from instar.memstore import Harness, MemstoreError, Principal, State, Store, open_store
+from instar.memstore import Foresight, Harness, MemstoreError, Principal, State, Store, open_store
 from instar.memstore.redaction import default_redactor, redact_fields
+
+if TYPE_CHECKING:
+    from instar.memstore.recall import Recall
 
 BUSY_SECONDS = 2.0
 """How long an agent waits for a locked store before it goes on without."""
@@ -31,15 +35,18 @@ log = logging.getLogger("instar.capture")
 class Link:
     """Store, harness and feeder of one session; while the store is broken, `problem` says why."""
 
-    def __init__(self, settings: Settings, *, agent: str, session: str, project: str, folder: str) -> None:
+    def __init__(
+        self, settings: Settings, *, agent: str, session: str, project: str, folder: str, task: str = ""
+    ) -> None:
         self._settings, self._folder = settings, folder
-        self._agent, self._session, self._project = agent, session, project
+        self._agent, self._session, self._project, self._task = agent, session, project, task
         self._run = run_id(agent, project, session)
         self._scope = live_scope(settings.scope, project, self._run)
         self._by = Principal("instar", (settings.scope,))
         self._store: Store | None = None
         self._harness: Harness | None = None
         self._feeder: Feeder | None = None
+        self._recall: Recall | None = None
         self._retry_at = 0.0
         self._budget = 0
         self.problem = ""
@@ -62,11 +69,16 @@ class Link:
         store = None
         try:
             store = open_store(self._settings.database, busy_timeout=BUSY_SECONDS)
-            harness = Harness(store, self._by, scope=self._scope, session=self._run, budget=budget)
+            foresight = self._foresight(store)
+            harness = Harness(
+                store, self._by, scope=self._scope, session=self._run, budget=budget, foresight=foresight
+            )
             harness.session_start()
             feeder = Feeder(harness, store, self._by, scope=self._scope, run=self._run)
             self._take_over(feeder)
         except (MemstoreError, OSError) as error:
+            if self._recall is not None:
+                self._recall.close()
             if store is not None:
                 store.close()
             self._failed(error)
@@ -123,7 +135,13 @@ class Link:
             return Held(problem=self.problem)
         try:
             lessons, skills = brief.find(
-                self._settings, self._store, self._by, project=self._project, query=query, budget=budget // 4
+                self._settings,
+                self._store,
+                self._by,
+                project=self._project,
+                query=query,
+                budget=budget // 4,
+                lessons=self._recall is None,
             )
             self._harness.budget = max(budget - frame_tokens() - brief.tokens, 0)
             return Held(self._harness.assemble().text, lessons, skills)
@@ -163,7 +181,7 @@ class Link:
 
     def close(self) -> None:
         """Commit and give back the store."""
-        harness, store = self._harness, self._store
+        harness, store, recall = self._harness, self._store, self._recall
         self.abandon()
         if store is None or harness is None:
             return
@@ -173,11 +191,28 @@ class Link:
                 spool.clear_failure(self._folder)
         except (MemstoreError, OSError) as error:
             self._failed(error)
+        if recall is not None:
+            recall.close()
         store.close()
 
     def abandon(self) -> None:
         """Use this connection no more, and leave it as it is."""
-        self._store = self._harness = self._feeder = None
+        self._store = self._harness = self._feeder = self._recall = None
+
+    def _foresight(self, store: Store) -> Foresight | None:
+        """Recall beside the store, where it is wished and can be had: a session goes on without."""
+        if not self._settings.prime:
+            return None
+        # Only who wishes it needs the index.
+        from instar.adapters.capture.foresight import open_foresight  # noqa: PLC0415
+
+        scope = {"project": self._project, "session": self._run, "task": self._task}
+        try:
+            self._recall, foresight = open_foresight(self._settings, store, self._by, **scope)
+        except (MemstoreError, InstarError, OSError) as error:
+            log.warning("instar: nothing is recalled in this session: %s", error)
+            return None
+        return foresight
 
     def _ready(self) -> bool:
         if self._harness is None and time.monotonic() >= self._retry_at:
@@ -186,10 +221,12 @@ class Link:
 
     def _failed(self, error: Exception) -> None:
         self._retry_at = time.monotonic() + RETRY_SECONDS
-        store = self._store
+        store, recall = self._store, self._recall
         self.abandon()
         self.problem = str(error)
         self.alarm(f"the store cannot be used, events stay in the spool: {error}")
+        if recall is not None:
+            recall.close()
         if store is not None:
             store.close()
 

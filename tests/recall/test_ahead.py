@@ -11,9 +11,9 @@ from instar.memstore import Harness, Level, PageDraft, PageType, Principal, Stor
 from instar.memstore.assembly import WorkingSet
 from instar.memstore.fakes import ALICE, FakeClock, write
 from instar.memstore.ladder import item_of
+from instar.memstore.quoting import without_recalled
 from instar.memstore.recall import Recall, open_recall
 from instar.memstore.recall.ahead import Ahead, kept_counts, names_in, steps_of
-from instar.memstore.recall.context import without_recalled
 from instar.memstore.recall.prefetch import Prefetch
 from instar.memstore.recall.testing import say
 from instar.memstore.testing_harness import controllable

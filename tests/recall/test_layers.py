@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from instar.memstore import Level, Pin, Principal, ScopeDenied, State, Store, open_store
 from instar.memstore.fakes import ALICE, NOON, FakeClock, write
+from instar.memstore.quoting import without_recalled
 from instar.memstore.recall import Link, Recall, Relation, open_recall
-from instar.memstore.recall.context import without_recalled
 from instar.memstore.recall.importance import WRONG, importance_of
 from instar.memstore.recall.layers import prime
 from instar.memstore.recall.likeness import compare, rows_of, statement_of
