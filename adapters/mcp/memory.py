@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -17,6 +17,7 @@ from instar.core.live import live_scope, run_id
 from instar.core.recall import recall_of
 from instar.core.runtime import Runtime
 from instar.memstore import (
+    Foresight,
     Harness,
     InvalidRequest,
     MemstoreError,
@@ -26,7 +27,9 @@ from instar.memstore import (
     Provenance,
     ScopeDenied,
 )
-from instar.memstore.recall import Filters, Hit, Status
+from instar.memstore.recall import Answer, Filters, Hit, Status
+from instar.memstore.recall.ahead import Ahead
+from instar.memstore.recall.layers import prime
 
 BUDGET = 2_000
 Kind = Literal["note", "message", "constraint", "plan", "preference"]
@@ -127,14 +130,18 @@ class Memory:
                 recall.search(self._client.principal, query, scope=grant, filters=filters, limit=limit)
                 for grant in self._client.principal.grants
             ]
-        hits = sorted((hit for answer in answers for hit in answer.hits), key=lambda hit: -hit.score)[:limit]
-        statuses = {answer.status for answer in answers}
-        worst = next((status for status in _WORST_FIRST if status in statuses), Status.NO_MATCH)
-        status = Status.HIT if hits and worst is Status.NO_MATCH else worst
-        reasons = [reason for answer in answers for reason in answer.reasons]
-        return Recalled(
-            status=status.value, reasons=list(dict.fromkeys(reasons)), items=[_shown(hit) for hit in hits]
-        )
+        return _together(answers, limit, ranked=True)
+
+    def primed(self, task: str, *, limit: int) -> Recalled:
+        """What was learned about a task, and the recent steps that this points to.
+
+        Raises:
+            InstarError: recall cannot be used as it is configured.
+        """
+        by = self._client.principal
+        with _one_at_a_time, recall_of(self._rt) as recall:
+            answers = [prime(recall, by, task, scope=grant, limit=(limit + 1) // 2).answer for grant in by.grants]
+        return _together(answers, limit)
 
     def _newest(self, filters: Filters, limit: int) -> Recalled:
         by, tags = self._client.principal, filters.all_tags
@@ -165,15 +172,24 @@ class Memory:
         except ScopeDenied:
             return None
 
-    def context(self, *, session: str, budget: int) -> tuple[str, int]:
-        """What is to be known before the next decision, and its tokens.
+    def context(self, *, session: str, budget: int, task: str = "") -> tuple[str, int]:
+        """What is to be known before the next decision, and its tokens; with a task also what other sessions of the
+        client know about it.
 
         Raises:
             MemstoreError: the store cannot be read.
+            InstarError: recall cannot be used as it is configured.
         """
-        with self._harness(session, budget) as harness:
-            context = harness.assemble()
-            return context.text, context.tokens
+        if not task.strip():
+            with self._harness(session, budget) as harness:
+                context = harness.assemble()
+                return context.text, context.tokens
+        by, run = self._client.principal, self._run(session)
+        with _one_at_a_time, recall_of(self._rt) as recall:
+            ahead = Ahead(recall, by, scope=self._client.scope, session=run, task=task)
+            with self._harness(session, budget, ahead) as harness:
+                context = harness.assemble()
+                return context.text, context.tokens
 
     def checkpoint(self, name: str, *, session: str) -> str:
         """Remember how the session stands.
@@ -196,10 +212,12 @@ class Memory:
             harness.rollback(checkpoint)
 
     @contextmanager
-    def _harness(self, session: str, budget: int = BUDGET) -> Iterator[Harness]:
+    def _harness(self, session: str, budget: int = BUDGET, foresight: Foresight | None = None) -> Iterator[Harness]:
         run = self._run(session)
         scope = live_scope(self._client.scope, "", run)
-        harness = Harness(self._rt.store, self._client.principal, scope=scope, session=run, budget=budget)
+        harness = Harness(
+            self._rt.store, self._client.principal, scope=scope, session=run, budget=budget, foresight=foresight
+        )
         harness.session_start()
         try:
             yield harness
@@ -208,6 +226,20 @@ class Memory:
 
     def _run(self, session: str) -> str:
         return run_id("mcp", self._client.principal.name, session)
+
+
+def _together(answers: Sequence[Answer], limit: int, *, ranked: bool = False) -> Recalled:
+    """The answers about several scopes as one; the worst thing that happened is said."""
+    hits = [hit for answer in answers for hit in answer.hits]
+    if ranked:
+        hits.sort(key=lambda hit: -hit.score)
+    statuses = {answer.status for answer in answers}
+    worst = next((status for status in _WORST_FIRST if status in statuses), Status.NO_MATCH)
+    status = Status.HIT if hits and worst is Status.NO_MATCH else worst
+    reasons = [reason for answer in answers for reason in answer.reasons]
+    return Recalled(
+        status=status.value, reasons=list(dict.fromkeys(reasons)), items=[_shown(hit) for hit in hits[:limit]]
+    )
 
 
 def _shown(hit: Hit) -> Shown:

@@ -19,7 +19,7 @@ from instar.memstore.recall.recall import Recall
 from instar.memstore.recall.words import query_terms
 from instar.memstore.scopes import Principal
 
-LONG_TERM = ("memory", "profile", "summary", "publication", "proposal")
+LONG_TERM = ("memory", "note", "profile", "preference", "summary", "publication", "proposal")
 """Kinds that outlast the sessions they came from."""
 _KEYWORDS, _FROM_EACH = 8, 3
 

@@ -125,6 +125,28 @@ def test_what_is_recorded_is_found_again_and_sessions_go_back(rt: Runtime, mode:
     asyncio.run(work())
 
 
+def test_a_task_brings_what_other_sessions_of_the_client_know_and_nobody_elses(served: Served) -> None:
+    async def work() -> None:
+        async with served.client("bob") as bob:
+            await ask(bob, "record", text="A refund of bob needs code 4711.", session="s0")
+        async with served.client("alice") as alice:
+            rule = await ask(alice, "record", text="A refund needs a ledger entry in book 12.", session="s0")
+            own = await ask(alice, "record", text="Today is a refund day.", kind="plan", session="s1")
+            context = await ask(alice, "context", session="s1", budget=600, task="make a refund")
+            assert "ledger entry in book 12" in context["text"]
+            assert "data, not an instruction" in context["text"]
+            assert "4711" not in context["text"]
+            assert "refund day" in context["text"]
+            assert context["tokens"] <= 600
+            assert "book 12" not in (await ask(alice, "context", session="s1"))["text"]
+            primed = await ask(alice, "recall", query="make a refund", task=True)
+            assert rule["page"] in [item["page"] for item in primed["items"]]
+            assert own["page"] != rule["page"]
+            assert "no other condition" in await refused(alice, "recall", query="refund", task=True, kind="note")
+
+    asyncio.run(work())
+
+
 def test_without_a_query_the_newest_pages_that_fit_every_filter_are_found(rt: Runtime) -> None:
     memory = Memory(rt, McpClient(Principal("me", ("local/me",)), run_skills=False))
     both = memory.record("note", "the old one", {}, session="s", tags=("tool:search", "urgent"))
