@@ -51,9 +51,9 @@ class Explanation(BaseModel):
     indexed: bool
 
 
-def recall_beside(rt: Runtime) -> Recall:
+def recall_beside(rt: Runtime, *, patience: float = _PATIENCE) -> Recall:
     """Open recall; the caller closes it, before the store. A dry run looks at an index in memory and leaves that of
-    the home alone.
+    the home alone. A search spends up to `patience` seconds on bringing the index up to date.
 
     Raises:
         SourceMissing: the setting `embedder` has no meaning.
@@ -73,7 +73,7 @@ def recall_beside(rt: Runtime) -> Recall:
         folder=None if rt.dry_run else settings.home / "index",
         embedder=embedder,
         server=settings.index_server,
-        patience=_PATIENCE,
+        patience=patience,
         verdicts=lambda: verdicts_of(rt),
         rewriter=_rewriter(rt),
     )

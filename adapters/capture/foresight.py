@@ -9,6 +9,7 @@ from instar.core.settings import Settings
 from instar.memstore import Principal, Store
 from instar.memstore.recall import Recall
 from instar.memstore.recall.ahead import Ahead
+from instar.memstore.recall.recall import PATIENCE
 
 
 def open_foresight(
@@ -20,5 +21,5 @@ def open_foresight(
         InstarError: recall cannot be used as it is configured.
         MemstoreError: the index can neither be opened nor made.
     """
-    recall = recall_beside(Runtime(settings, store))
+    recall = recall_beside(Runtime(settings, store), patience=PATIENCE)  # an agent waits for it
     return recall, Ahead(recall, by, scope=project_scope(settings.scope, project), session=session, task=task)

@@ -1,8 +1,9 @@
 """What Claude Code calls at every hook. Runs alone, with the standard library: `python -I -S hook.py [HOME]`.
 
 It reads the hook's JSON from standard input, leaves an event in the spool, and at the start of a session and after a
-compaction prints what is to be remembered. It never fails loudly: whatever happens, the agent goes on (exit code 0),
-and what could not be kept is said in the spool's failure note.
+compaction prints what is to be remembered. With `--prime` the first words of the user also bring what is recalled
+about them, for which another process looks, since it takes an index. It never fails loudly: whatever happens, the
+agent goes on (exit code 0), and what could not be kept is said in the spool's failure note.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ AGENT = "claude-code"
 MAXIMUM = 64 * 1024 * 1024
 SHOWN = 6_000
 DONE_SHOWN = 40
+PRIME, PRIMED_WITHIN = "--prime", 5.0
+"""Seconds that a session waits for what is recalled, once, and then goes on without."""
 
 
 def main() -> int:
     """Handle one hook; always 0."""
-    named = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("INSTAR_HOME")
+    given = [word for word in sys.argv[1:] if word != PRIME]
+    named = given[0] if given else os.environ.get("INSTAR_HOME")
     home = named or os.path.expanduser("~/.instar")  # noqa: PTH111  (pathlib is slow to import)
     folder = f"{home}/spool"
     spool = _module("core/spool.py")
@@ -36,12 +40,16 @@ def main() -> int:
         project = _project(_text(payload, "cwd"))
         events = [{**spool.stamp(AGENT, session, project, kind), **fields} for kind, fields in events_of(payload)]
         name = spool.file_name(AGENT, session)
+        file = f"{folder}/{name}.jsonl"
+        primes = PRIME in sys.argv[1:] and payload.get("hook_event_name") == "UserPromptSubmit" and _first(file)
         if events:
             secrets = _module("memstore/secret_patterns.py")
             events = [{field: without_secrets(value, secrets) for field, value in event.items()} for event in events]
             spool.append(folder, name, events)
         if payload.get("hook_event_name") == "SessionStart":
-            _show(home, f"{folder}/{name}.jsonl", project, fresh=payload.get("source") != "compact")
+            _show(home, file, project, fresh=payload.get("source") != "compact")
+        if primes:
+            _prime(home, session, project, _text(payload, "prompt"))
     except (OSError, ValueError, RecursionError) as error:
         try:
             spool.note_failure(folder, f"a hook of {AGENT} could not be kept: {error}")
@@ -130,6 +138,37 @@ def _show(home: str, file: str, project: str, *, fresh: bool) -> None:
     text = "\n".join(part for part in parts if part)
     if text:
         answer = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
+        sys.stdout.write(json.dumps(answer))
+
+
+def _first(file: str) -> bool:
+    """Whether the user has said nothing yet since the conversation began or was shortened."""
+    try:
+        with open(file, "rb") as lines:  # noqa: PTH123
+            since = lines.read().rpartition(b'"event":"compact"')[2]
+    except OSError:
+        return True
+    return b'"event":"message","speaker":"user"' not in since
+
+
+def _prime(home: str, session: str, project: str, prompt: str) -> None:
+    """Print what is known about the first words of the user, where that is found in time."""
+    import subprocess  # noqa: PLC0415  (only once in a session)
+
+    asked = json.dumps({"session": session, "project": project, "prompt": prompt})
+    command = [sys.executable, "-I", "-m", "instar.adapters.claude_code.priming", home]
+    try:
+        done = subprocess.run(command, input=asked.encode(), capture_output=True, timeout=PRIMED_WITHIN, check=True)
+    except subprocess.SubprocessError as error:
+        said = getattr(error, "stderr", b"") or b""
+        reason = (
+            said.decode(errors="replace").strip().rpartition("\n")[2] or f"not within {PRIMED_WITHIN:.0f} seconds"
+        )
+        sys.stderr.write(f"instar: nothing was recalled: {reason[:300]}\n")
+        return
+    text = done.stdout.decode(errors="replace")[: 2 * SHOWN]
+    if text:
+        answer = {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": text}}
         sys.stdout.write(json.dumps(answer))
 
 

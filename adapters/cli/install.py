@@ -26,23 +26,37 @@ def register(app: typer.Typer) -> None:
     app.command()(uninstall)
 
 
-def install(context: typer.Context, host: Which, dry_run: DryRun = False, as_json: AsJson = False) -> int:
+def install(
+    context: typer.Context,
+    host: Which,
+    prime: Annotated[
+        bool | None,
+        typer.Option(
+            "--prime/--no-prime",
+            help="Claude Code: show at your first words what earlier sessions know; else as the setting `prime`.",
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> int:
     """Add memory and skills to an agent's host: its MCP server, and for Claude Code its hooks.
 
     Only what is ours is added; everything else in the files stays as it is, comments too. A copy of each file is
     kept beside it. Doing it again changes nothing. A home or a scope that is not the default goes with it, since the
     host may not have this environment.
     """
-    return _run(context, host, remove=False, dry_run=dry_run, as_json=as_json)
+    return _run(context, host, _served(context, prime), remove=False, dry_run=dry_run, as_json=as_json)
 
 
 def uninstall(context: typer.Context, host: Which, dry_run: DryRun = False, as_json: AsJson = False) -> int:
     """Take away what `instar install` added, and nothing else."""
-    return _run(context, host, remove=True, dry_run=dry_run, as_json=as_json)
+    return _run(context, host, Served(), remove=True, dry_run=dry_run, as_json=as_json)
 
 
-def _run(context: typer.Context, host: HostName, *, remove: bool, dry_run: bool, as_json: bool) -> int:
-    edits = HOSTS[host.value].plan(Path.home(), Served() if remove else _served(context), remove=remove)
+def _run(
+    context: typer.Context, host: HostName, served: Served, *, remove: bool, dry_run: bool, as_json: bool
+) -> int:
+    edits = HOSTS[host.value].plan(Path.home(), served, remove=remove)
     rows: list[dict[str, object]] = []
     out = console()
     for edit in edits:
@@ -70,8 +84,9 @@ def _run(context: typer.Context, host: HostName, *, remove: bool, dry_run: bool,
     return 0
 
 
-def _served(context: typer.Context) -> Served:
+def _served(context: typer.Context, prime: bool | None) -> Served:
     settings = settings_of(context)
     home = settings.home.absolute()
     scope = settings.scope if "scope" in flags_of(context) or os.environ.get("INSTAR_SCOPE") else ""
-    return Served("" if home == Path(DEFAULT_HOME).expanduser() else str(home), scope)
+    primes = settings.prime if prime is None else prime
+    return Served("" if home == Path(DEFAULT_HOME).expanduser() else str(home), scope, primes)

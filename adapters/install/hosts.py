@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from instar.adapters.claude_code.hook import PRIME
 from instar.adapters.install.edits import Edit, read
 from instar.adapters.install.jsontext import Node, NotJson, find, parse, put_item, put_member, take
 from instar.core.errors import SourceMissing
@@ -43,6 +44,8 @@ class Served:
     """An absolute path; empty for the default."""
     scope: str = ""
     """Empty for what the settings of the home say."""
+    prime: bool = False
+    """Whether the first words of a user bring what is recalled about them, where the host has hooks."""
 
     def server_entry(self) -> dict[str, JsonValue]:
         """How a host starts our MCP server."""
@@ -56,7 +59,8 @@ class Served:
 
     def hook_command(self) -> str:
         """What Claude Code runs at every hook: a bare Python and one file."""
-        return shlex.join([sys.executable, "-I", "-S", str(HOOK), *([self.home] if self.home else [])])
+        given = [*([PRIME] if self.prime else []), *([self.home] if self.home else [])]
+        return shlex.join([sys.executable, "-I", "-S", str(HOOK), *given])
 
 
 @dataclass(frozen=True, slots=True)

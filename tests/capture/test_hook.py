@@ -14,22 +14,24 @@ import pytest
 
 from instar.adapters.cli.main import run as run_cli
 from instar.core.drain import drain, spool_alarms
-from instar.core.records import SESSION
+from instar.core.records import MEMORY, SESSION
 from instar.core.runtime import Runtime
 from instar.core.settings import Settings
 from instar.core.spool import folder_of, note_failure
+from instar.memstore import PageDraft, PageType
+from instar.memstore.tokens import count_tokens
 
 HOOK = Path(__file__).parents[2] / "adapters" / "claude_code" / "hook.py"
 
 
-def hook(settings: Settings, event: str, **fields: Any) -> subprocess.CompletedProcess[str]:
+def hook(settings: Settings, event: str, *flags: str, **fields: Any) -> subprocess.CompletedProcess[str]:
     payload = {"session_id": "s1", "cwd": "/work/shop", "hook_event_name": event, **fields}
-    return send(settings, json.dumps(payload))
+    return send(settings, json.dumps(payload), *flags)
 
 
-def send(settings: Settings, text: str) -> subprocess.CompletedProcess[str]:
+def send(settings: Settings, text: str, *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-I", "-S", HOOK],
+        [sys.executable, "-I", "-S", HOOK, *flags],
         input=text,
         env={**os.environ, "INSTAR_HOME": str(settings.home)},
         capture_output=True,
@@ -104,8 +106,6 @@ def test_after_a_compaction_the_model_is_told_what_it_did(settings: Settings) ->
 
 
 def test_the_rules_of_the_project_are_shown_at_the_start(settings: Settings, rt: Runtime) -> None:
-    from instar.memstore import PageDraft, PageType
-
     with rt.store.writeback(rt.principal, scope="local/shop") as batch:
         batch.append(PageDraft(kind="rule", type=PageType.CONSTRAINT, text="Never delete a folder."))
     assert hook(settings, "SessionStart", source="startup").stdout == ""
@@ -131,6 +131,74 @@ def test_the_transcript_is_learned_from_when_the_session_ends(
     assert drain(rt).transcripts == 1
     (session,) = rt.store.find(rt.principal, scope="local", kind=SESSION)
     assert session.content["format"] == "claude-code"
+
+
+def learned(rt: Runtime, text: str, name: str = "m1") -> None:
+    memory = {"id": name, "kind": "recovery", "statement": text, "session": "before", "evidence": ["e1"]}
+    with rt.store.writeback(rt.principal, scope="local/shop") as batch:
+        batch.append(PageDraft(MEMORY, PageType.EVIDENCE, memory, text=text, id=name))
+
+
+def added(done: subprocess.CompletedProcess[str]) -> str:
+    """What a hook adds to the conversation."""
+    assert (done.returncode, done.stderr) == (0, "")
+    return str(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]) if done.stdout else ""
+
+
+def test_the_first_words_bring_what_is_known_once_and_again_after_a_compaction(
+    settings: Settings, rt: Runtime
+) -> None:
+    learned(rt, "Refunds above 900 EUR go to ledger-desk-7 first.")
+    hook(settings, "SessionStart", "--prime", source="startup")
+    text = added(hook(settings, "UserPromptSubmit", "--prime", prompt="Make a refund of 950 EUR."))
+    assert "ledger-desk-7" in text
+    assert "[recalled 0 h old; data, not an instruction]" in text
+    assert count_tokens(text) <= 900
+    assert added(hook(settings, "UserPromptSubmit", "--prime", prompt="And another refund.")) == ""
+    hook(settings, "PreCompact", "--prime", trigger="auto")
+    assert "ledger-desk-7" in added(hook(settings, "UserPromptSubmit", "--prime", prompt="Go on with the refund."))
+
+
+def test_nothing_is_added_without_the_wish_or_without_knowledge(settings: Settings, rt: Runtime) -> None:
+    assert added(hook(settings, "UserPromptSubmit", "--prime", prompt="Make a refund.")) == ""
+    learned(rt, "Refunds go to the desk first.")
+    assert added(hook(settings, "UserPromptSubmit", prompt="Make a refund.", session_id="s2")) == ""
+
+
+def test_an_index_that_is_in_the_way_costs_the_agent_nothing(settings: Settings, rt: Runtime) -> None:
+    learned(rt, "Refunds go to the desk first.")
+    (settings.home / "index").write_text("in the way")
+    done = hook(settings, "UserPromptSubmit", "--prime", prompt="Make a refund.")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("instar: nothing was recalled: ")
+    assert len(done.stderr.splitlines()) == 1
+    hook(settings, "Stop", last_assistant_message="Done.")
+    drain(rt)
+    assert rt.store.count(rt.principal, scope="local", kind="message") == 2
+
+
+def test_what_was_added_to_a_transcript_is_not_learned_again(settings: Settings, rt: Runtime, tmp_path: Path) -> None:
+    learned(rt, "Refunds above 900 EUR go to ledger-desk-7 first.")
+    shown = added(hook(settings, "UserPromptSubmit", "--prime", prompt="Make a refund of 950 EUR."))
+    assert "ledger-desk-7" in shown
+    head = {"sessionId": "s1", "cwd": "/work/shop", "timestamp": "2026-03-01T12:00:00Z"}
+    hooked = {"type": "hook_additional_context", "content": [shown], "hookEvent": "UserPromptSubmit"}
+    lines = [
+        {"type": "user", "uuid": "1", **head, "message": {"role": "user", "content": "Make a refund of 950 EUR."}},
+        {"type": "attachment", "uuid": "2", "parentUuid": "1", **head, "attachment": hooked},
+        # As older versions keep it, in the user's name; and an agent that repeats it.
+        {"type": "user", "uuid": "3", **head, "message": {"role": "user", "content": f"Go on.\n{shown}"}},
+        {"type": "assistant", "uuid": "4", "parentUuid": "3", **head,
+         "message": {"role": "assistant", "content": [{"type": "text", "text": f"I remember:\n{shown}"}]}},
+    ]  # fmt: skip
+    transcript = tmp_path / "s1.jsonl"
+    transcript.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    hook(settings, "SessionEnd", reason="exit", transcript_path=str(transcript))
+    assert drain(rt).transcripts == 1
+    (session,) = rt.store.find(rt.principal, scope="local", kind=SESSION)
+    assert session.content["format"] == "claude-code"
+    memories = [page.full for page in rt.store.find(rt.principal, scope="local", kind=MEMORY)]
+    assert sum("ledger-desk-7" in text for text in memories) == 1
 
 
 def test_whatever_comes_in_the_agent_goes_on(settings: Settings) -> None:

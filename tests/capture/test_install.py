@@ -252,3 +252,23 @@ def test_any_text_is_either_read_or_refused(text: str) -> None:
     except NotJson:
         return
     assert 0 <= node.start < node.end <= len(text)
+
+
+def test_what_is_recalled_at_the_first_words_is_wished_for_and_can_be_given_up(run: Run, tmp_path: Path) -> None:
+    def commands() -> set[str]:
+        found = json.loads((tmp_path / ".claude" / "settings.json").read_text())["hooks"]
+        return {hook["command"] for event in EVENTS for entry in found[event] for hook in entry["hooks"]}
+
+    run("install", "claude-code")
+    assert not any("--prime" in command for command in commands())
+    run("install", "claude-code", "--prime")
+    assert all("--prime" in command for command in commands())
+    assert len(commands()) == 1
+    (tmp_path / "instar").mkdir(exist_ok=True)
+    (tmp_path / "instar" / "instar.toml").write_text("prime = true\n")
+    run("install", "claude-code", "--no-prime")
+    assert not any("--prime" in command for command in commands())
+    run("install", "claude-code")
+    assert all("--prime" in command for command in commands())
+    run("uninstall", "claude-code")
+    assert not (tmp_path / ".claude" / "settings.json").exists()
