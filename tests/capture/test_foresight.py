@@ -8,6 +8,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from instar.adapters.capture import Recorder, capture
 from instar.adapters.langchain import InstarMemory
+from instar.core.learn import window
 from instar.core.recall import fetched_ahead
 from instar.core.records import MEMORY, STEP
 from instar.core.runtime import Runtime, runtime
@@ -95,12 +96,11 @@ def test_what_was_recalled_into_a_session_is_no_evidence_when_that_is_learned_fr
     made.message("A refund, please.", speaker="user")
     made.message(f"As I was told: {shown} So I ask the desk.")  # an agent that repeats its prompt
     made.close("success")
-    steps = list(rt.store.find(rt.principal, scope="local", kind=STEP))
-    assert steps
-    assert "ledger-desk-7" in shown
+    assert "ledger-desk-7" in "".join(page.full for page in rt.store.find(rt.principal, scope="local", kind=STEP))
+    learned_from = str(window(rt, "local").sessions)
+    assert "So I ask the desk." in learned_from
+    assert "ledger-desk-7" not in learned_from
     assert without_recalled(f"a {shown} b") == "a [recalled] b"
-    memories = [page.full for page in rt.store.find(rt.principal, scope="local", kind=MEMORY)]
-    assert sum("ledger-desk-7" in text for text in memories) == 1
 
 
 def test_recorded_text_cannot_end_the_frame_of_the_context(settings: Settings) -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from instar.adapters.cli.main import run as run_cli
 from instar.core.drain import drain, spool_alarms
-from instar.core.records import MEMORY, SESSION
+from instar.core.learn import distill, window
+from instar.core.records import MEMORY, SESSION, STEP
 from instar.core.runtime import Runtime
 from instar.core.settings import Settings
 from instar.core.spool import folder_of, note_failure
@@ -197,6 +198,11 @@ def test_what_was_added_to_a_transcript_is_not_learned_again(settings: Settings,
     assert drain(rt).transcripts == 1
     (session,) = rt.store.find(rt.principal, scope="local", kind=SESSION)
     assert session.content["format"] == "claude-code"
+    assert "ledger-desk-7" in "".join(page.full for page in rt.store.find(rt.principal, scope="local", kind=STEP))
+    distill(rt)
+    learned_from = window(rt, "local").sessions
+    assert "Make a refund of 950 EUR." in str(learned_from)
+    assert "ledger-desk-7" not in str(learned_from)
     memories = [page.full for page in rt.store.find(rt.principal, scope="local", kind=MEMORY)]
     assert sum("ledger-desk-7" in text for text in memories) == 1
 
