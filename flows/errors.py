@@ -2,6 +2,7 @@
 
 FlowsError
 ├── HomeNotUsable            the home cannot be written, or its disk is full
+├── LoopbackDown             this machine cannot reach itself on 127.0.0.1
 ├── PortTaken                the port that was asked for, or the whole range, is in use by others
 ├── ServerBusy               another start or stop did not end in time
 ├── ServerNotReady           the server did not answer in time
@@ -33,6 +34,20 @@ class HomeNotUsable(FlowsError):
 
     def __str__(self) -> str:
         return f"cannot use {self.home}: {self.reason}; give its owner write access or set INSTAR_HOME elsewhere"
+
+
+class LoopbackDown(FlowsError):
+    """This machine, or this network namespace, cannot reach itself on 127.0.0.1, where the server would answer."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return (
+            f"127.0.0.1 cannot be reached ({self.reason}); bring the loopback interface up, `ip link set lo up`; "
+            "`instar ingest`, `reflect`, `build`, `review`, `recall` and `maintain` work without it"
+        )
 
 
 class PortTaken(FlowsError):

@@ -28,7 +28,14 @@ from uuid import UUID
 
 from instar.flows.daemon import POLL, Daemon
 from instar.flows.environment import child_environment
-from instar.flows.errors import HomeNotUsable, PortTaken, ServerEnded, ServerNotReady, ServerNotRunning
+from instar.flows.errors import (
+    HomeNotUsable,
+    LoopbackDown,
+    PortTaken,
+    ServerEnded,
+    ServerNotReady,
+    ServerNotRunning,
+)
 from instar.flows.exclusive import alone
 from instar.flows.identity import answers
 from instar.flows.record import HOST, ServerInfo, read_record, write_record
@@ -81,6 +88,7 @@ class Server:
 
         Raises:
             HomeNotUsable: the home cannot be written.
+            LoopbackDown: nothing could reach a server here.
             PortTaken: the port, or without `port` every port of the range, is in use by others.
             ServerBusy: another start or stop did not end within `timeout` seconds.
             ServerEnded: the server ended while it was starting; the error shows its last words.
@@ -92,6 +100,7 @@ class Server:
             for folder in (self.home, self._prefect, self._daemon.log.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._prefect.chmod(0o700)
+        _require_loopback()
         began = time.monotonic()
         with self._alone(timeout):
             while (info := self.find()) is None:
@@ -223,6 +232,15 @@ class Server:
             with usable(self.home):
                 held.enter_context(alone(self._prefect / "server.lock", self.home, timeout))
             yield
+
+
+def _require_loopback() -> None:
+    """Ask the kernel for a route, and send nothing: a port can be bound also where nothing ever reaches it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect((HOST, PORTS.start))
+        except OSError as error:
+            raise LoopbackDown(error.strerror or str(error)) from None
 
 
 def run_url(info: ServerInfo, flow_run_id: UUID | str) -> str:

@@ -24,6 +24,7 @@ import pytest
 from instar.flows.errors import (
     CannotEnd,
     HomeNotUsable,
+    LoopbackDown,
     PortTaken,
     PrefectAlreadyImported,
     ServerBusy,
@@ -214,6 +215,29 @@ def test_a_taken_port_is_named_when_it_was_asked_for(fake: Fake) -> None:
     assert fake().start(port=port).address == f"http://127.0.0.1:{port}"
 
 
+UNREACHABLE = """
+import sys
+from pathlib import Path
+from instar.flows.errors import LoopbackDown
+from instar.flows.server import Server
+try:
+    Server(Path(sys.argv[1]), command=[sys.executable, sys.argv[2], "answers"]).start()
+except LoopbackDown as error:
+    print(error)
+"""
+
+
+def test_a_machine_that_cannot_reach_itself_says_so_instead_of_waiting_for_a_server(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    words = ["unshare", "--user", "--map-root-user", "--net", sys.executable, "-c", UNREACHABLE, str(home), str(FAKE)]
+    if shutil.which("unshare") is None or subprocess.run([*words[:4], "true"], check=False).returncode:
+        pytest.skip("a network of its own needs unshare and user namespaces")
+    said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert "unreachable" in said
+    assert "ip link set lo up" in said
+    assert Server(home).status().state == "stopped"
+
+
 def test_homes_side_by_side_get_ports_of_their_own(fake: Fake, tmp_path: Path) -> None:
     first = fake().start()
     neighbour = Server(tmp_path / "neighbour", command=(sys.executable, str(FAKE), "answers"))
@@ -377,7 +401,8 @@ def test_the_prefect_command_line_wants_a_server(tmp_path: Path) -> None:
 def test_errors_keep_their_fields_through_pickling() -> None:
     log = Path("/home/x/log")
     for error in (
-        HomeNotUsable(log, "why"), PortTaken(1, 2), ServerBusy(log, 1), ServerNotReady(log, 1, "last"),
+        HomeNotUsable(log, "why"), LoopbackDown("why"), PortTaken(1, 2), ServerBusy(log, 1),
+        ServerNotReady(log, 1, "last"),
         ServerEnded(log, 1, ""), CannotEnd(7, "why"), ServerNotRunning(log), PrefectAlreadyImported(log),
     ):  # fmt: skip
         again = pickle.loads(pickle.dumps(error))  # noqa: S301 — made one line above
