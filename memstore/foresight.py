@@ -66,15 +66,28 @@ class Foresight(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    turn: int
+    """In which it came."""
+    one: Recollection
+    item: Item
+
+    @property
+    def most(self) -> int:
+        """Tokens that it may take."""
+        return self.item.costs[self.item.path[-1]]
+
+
 class Recollections:
-    """Those that compete for the context of one session; the oldest leave when there is no room for the newest."""
+    """Those that compete for the context of one session; the oldest leave when there is no room for new ones."""
 
     def __init__(self, foresight: Foresight, working: TracedWorkingSet) -> None:
         self._foresight, self._working = foresight, working
-        self._held: dict[str, tuple[Recollection, Item]] = {}
+        self._held: dict[str, _Held] = {}
         self._known: set[str] = set()
         """All that were ever held: who asks for one that left again gets nothing, and that is no fault."""
-        self._room = -1
+        self._room, self._turn = -1, 0
 
     def __contains__(self, page_id: object) -> bool:
         return page_id in self._known
@@ -91,32 +104,36 @@ class Recollections:
         if wanted := [page_id for page_id in demanded if page_id in self._known]:
             self._foresight.used(wanted)
         room = budget // SHARE
-        found = list(self._foresight.fetch(_Either(self._held, own)))
+        self._turn += 1
+        found = [(self._turn, one) for one in self._foresight.fetch(_Either(self._held, own))]
         if room != self._room:  # what each may cost depends on it
-            found = [*(one for one, _ in self._held.values()), *found]
+            found = [*((held.turn, held.one) for held in self._held.values()), *found]
             for page_id in list(self._held):
                 self._drop(page_id)
             self._room = room
-        for one in found:
+        for turn, one in found:
             item = None if one.page.id in self._held else _item_of(one, room)
             if item is not None:
-                self._held[one.page.id] = (one, item)
+                self._held[one.page.id] = _Held(turn, one, item)
                 self._known.add(one.page.id)
                 self._working.add(item)
-        asked = [page_id for page_id in wanted if page_id in self._held]
-        oldest = [page_id for page_id in self._held if page_id not in asked] + asked
-        taken = sum(item.costs[item.path[-1]] for _, item in self._held.values())
-        for page_id in oldest:
+        self._make_room(room, wanted)
+
+    def _make_room(self, room: int, wanted: Collection[str]) -> None:
+        """Of what came in earlier turns the oldest leaves first, of what came together the last."""
+        last_first = list(reversed(self._held))
+        leaving = sorted(last_first, key=lambda page_id: (page_id in wanted, self._held[page_id].turn))
+        taken = sum(held.most for held in self._held.values())
+        for page_id in leaving:
             if taken <= room:
                 break
-            item = self._held[page_id][1]
-            taken -= item.costs[item.path[-1]]
+            taken -= self._held[page_id].most
             self._drop(page_id)
 
     def shown(self, levels: Mapping[str, Level]) -> tuple[dict[str, Level], list[str]]:
         """Those of a selection that are shown, and their texts."""
         chosen = {page_id: level for page_id, level in levels.items() if level and page_id in self._held}
-        return chosen, [self._held[page_id][0].texts[level] for page_id, level in chosen.items()]
+        return chosen, [self._held[page_id].one.texts[level] for page_id, level in chosen.items()]
 
     def without(self, selection: Selection) -> Selection:
         """What was decided about the session's own pages: the others count for no fault."""

@@ -13,7 +13,7 @@ from instar.adapters.cli.options import AsJson, opened
 from instar.adapters.cli.output import console, emit_json, progress_shown, safe, table
 from instar.core.errors import NotFound, SourceMissing
 from instar.core.recall import explain as explain_page
-from instar.core.recall import recall_of
+from instar.core.recall import fetched_ahead, recall_of
 from instar.core.recall import reindex as reindex_all
 from instar.memstore import State
 from instar.memstore.recall import Answer, Filters, Hit, Status
@@ -36,6 +36,7 @@ def register(app: typer.Typer, pages: typer.Typer) -> None:
     app.command()(reindex)
     app.command()(maintain)
     pages.command("explain")(explain)
+    pages.command("ahead")(ahead)
     app.add_typer(profile_app, name="profile")
 
 
@@ -143,6 +144,31 @@ def explain(
     for link in found.links:
         out.print(safe(link), markup=False, soft_wrap=True)
     out.print("recall finds it" if found.indexed else "recall does not find it", markup=False)
+    return 0
+
+
+def ahead(context: typer.Context, as_json: AsJson = False) -> int:
+    """Show how many pages agents were given before they asked, by each way of guessing, and how many were of use.
+
+    A page was of use where the agent asked for it, or soon named something of it. A way that does not pay is given
+    up, and tried again now and then. Pages for the task of a session always come.
+    """
+    with opened(context) as rt:
+        counts = fetched_ahead(rt)
+    if as_json:
+        found = {
+            scope: {way: {"fetched": fetched, "used": used} for way, (fetched, used) in ways.items()}
+            for scope, ways in counts.items()
+        }
+        emit_json(found)
+        return 0
+    rows = [
+        (scope, way, fetched, used, f"{used / fetched:.0%}" if fetched else "")
+        for scope, ways in counts.items()
+        for way, (fetched, used) in sorted(ways.items())
+    ]
+    titles = ("scope", "for", "fetched", "of use", "share")
+    console().print(table("", titles, rows, numeric=(2, 3, 4)) if rows else "Nothing was fetched ahead yet.")
     return 0
 
 

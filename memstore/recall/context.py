@@ -15,6 +15,8 @@ from instar.memstore.tokens import count_tokens
 _BEST, _BESIDE = 3.0, 0.1
 """What a step of the first hit is worth, and one of a page that only stands beside a hit."""
 _SEPARATOR = 1
+_FRAME = 40
+"""A frame costs no more than that."""
 _ROOM = 120
 """Tokens for which one hit is taken in: few that say something are worth more than pointers to many."""
 
@@ -76,15 +78,17 @@ def framed(hit: Hit, level: Level) -> str:
 
 
 def frames(hits: Iterable[Hit], budget: int) -> str:
-    """Hits, best first, each in its frame, as many as fit into so many tokens; none takes more than half of them."""
+    """Hits, best first, each in its frame, as many as fit into so many tokens; none takes more than half of them.
+
+    Nothing is counted anew: loading the tokenizer takes longer than a search.
+    """
     found: list[str] = []
     left = budget
     for hit in hits:
         for level in (Level.FULL, Level.COMPRESSED):
-            text = framed(hit, level)
-            cost = count_tokens(text) + _SEPARATOR
+            cost = hit.page.forms.cost(level) + _FRAME
             if cost <= min(left, budget // 2):
-                found.append(text)
+                found.append(framed(hit, level))
                 left -= cost
                 break
     return "\n".join(found)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from instar.adapters.capture import capture
+
 SAMPLES = Path(__file__).parents[2] / "examples" / "order_desk" / "sessions"
 
 
@@ -99,3 +101,17 @@ def test_a_task_begins_with_what_was_learned(filled) -> None:
     assert ran.json["hits"][0]["kind"] in ("memory", "proposal")
     refused = filled("recall", "refund an order", "--task", "--kind", "step")
     assert (refused.code, "--task" in refused.err) == (3, True)
+
+
+def test_what_was_fetched_ahead_is_shown_with_what_was_of_use(run, tmp_path: Path) -> None:
+    assert "Nothing was fetched ahead" in run("pages", "ahead").out
+    with capture("clerk", project="shop", session="s1", home=tmp_path / "home", task="refund") as made:
+        made.message("Ask ledger-desk-7 about every refund.", speaker="user")
+    with capture("clerk", project="shop", session="s2", home=tmp_path / "home", task="refund", prime=True) as made:
+        assert "ledger-desk-7" in made.context()
+        noted = made.call("ask", {"whom": "ledger-desk-7"})
+        made.result(noted.call_id, "yes")
+    assert run("pages", "ahead", "--json").json["local/shop"]["task"]["used"] >= 1
+    shown = run("pages", "ahead")
+    assert shown.code == 0
+    assert "local/shop" in shown.out

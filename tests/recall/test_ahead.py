@@ -14,6 +14,7 @@ from instar.memstore.ladder import item_of
 from instar.memstore.quoting import without_recalled
 from instar.memstore.recall import Recall, open_recall
 from instar.memstore.recall.ahead import Ahead, kept_counts, names_in, steps_of
+from instar.memstore.recall.layers import prime
 from instar.memstore.recall.prefetch import Prefetch
 from instar.memstore.recall.testing import say
 from instar.memstore.testing_harness import controllable
@@ -194,6 +195,25 @@ class TestCost:
         context = harness.assemble()
         assert context.recalled
         assert count_tokens(context.text) <= 1_200 // 4
+
+    def test_the_best_of_a_task_stay_where_not_all_fit_and_leave_for_what_comes_later(
+        self, store: Store, recall: Recall, begin: Begin
+    ) -> None:
+        def filled(text: str, number: int) -> str:
+            return f"{text} {' '.join(f'word{number}x{n}' for n in range(20))}"
+
+        write(store, *(say(filled("refund " * (n + 1), n), id=f"m{n}", kind="memory") for n in range(5)))
+        best = [hit.page.id for hit in prime(recall, ALICE, "refund", scope=SCOPE).long_term]
+        harness = begin(budget=1_200)
+        harness.post_model("refund", speaker="user")
+        shown = set(harness.assemble().recalled)
+        assert 0 < len(shown) < len(best)
+        assert shown == set(best[: len(shown)])
+        write(store, say(filled("the zeppelin", 9), id="z"))
+        harness.post_model("the zeppelin", speaker="user")
+        later = harness.assemble().recalled
+        assert "z" in later
+        assert best[0] in later
 
     @settings(max_examples=25, deadline=None)
     @given(budget=st.integers(0, 600), calls=st.integers(0, 12), size=st.integers(1, 60))
