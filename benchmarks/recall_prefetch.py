@@ -12,8 +12,10 @@ import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
+from benchmarks import recall_foresight
 from benchmarks.data import recorded
 from instar.core import records
 from instar.core.ingest import ingest
@@ -41,12 +43,14 @@ def measure() -> tuple[dict[str, float], dict[str, float]]:
     Raises:
         DataMissing: the data is not there.
     """
-    fetched, used, newest = replay(load())
+    sessions = load()
+    fetched, used, newest = replay(sessions)
     results = {"prefetch.share": used.total() / max(fetched.total(), 1), "prefetch.newest.share": newest}
     for way in sorted(fetched):
         results[f"prefetch.{way.replace(' ', '_')}.share"] = used[way] / max(fetched[way], 1)
         results[f"prefetch.{way.replace(' ', '_')}.fetched"] = fetched[way]
-    return results, {"prefetch.share": newest}
+    lived, beside = recall_foresight.measure(sorted(sessions, key=_began), calls=CALLS)
+    return results | lived, {"prefetch.share": newest} | beside
 
 
 def load() -> list[list[Page]]:
@@ -100,6 +104,10 @@ def replay(sessions: Sequence[Sequence[Page]]) -> tuple[Counter[str], Counter[st
                     base[1] += bool(files(one) & wanted)
             _write(store, recall, steps[written:])
     return fetched, used, base[1] / max(base[0], 1)
+
+
+def _began(steps: Sequence[Page]) -> datetime:
+    return min(page.created_at for page in steps)
 
 
 def files(page: Page) -> set[str]:
