@@ -1,7 +1,8 @@
 """What can go wrong around the Prefect server of a home. Each message is one line that names the remedy.
 
 FlowsError
-├── HomeNotUsable            the home cannot be written, or its disk is full
+├── HomeNotUsable            the home cannot be written
+│   └── HomeFull                 its disk or quota is full
 ├── LoopbackDown             this machine cannot reach itself on 127.0.0.1
 ├── PortTaken                the port that was asked for, or the whole range, is in use by others
 ├── ServerBusy               another start or stop did not end in time
@@ -26,14 +27,22 @@ class FlowsError(Exception):
 
 
 class HomeNotUsable(FlowsError):
-    """The home cannot be written, or its disk is full."""
+    """The home cannot be written."""
+
+    remedy = "give its owner write access or set INSTAR_HOME elsewhere"
 
     def __init__(self, home: Path, reason: str) -> None:
         self.home, self.reason = home, reason
         super().__init__(home, reason)
 
     def __str__(self) -> str:
-        return f"cannot use {self.home}: {self.reason}; give its owner write access or set INSTAR_HOME elsewhere"
+        return f"cannot use {self.home}: {self.reason}; {self.remedy}"
+
+
+class HomeFull(HomeNotUsable):
+    """The disk or the quota of the home is full."""
+
+    remedy = "free some space and try again; nothing that was kept is lost"
 
 
 class LoopbackDown(FlowsError):

@@ -29,6 +29,7 @@ from uuid import UUID
 from instar.flows.daemon import POLL, Daemon
 from instar.flows.environment import child_environment
 from instar.flows.errors import (
+    HomeFull,
     HomeNotUsable,
     LoopbackDown,
     PortTaken,
@@ -39,6 +40,7 @@ from instar.flows.errors import (
 from instar.flows.exclusive import alone
 from instar.flows.identity import answers
 from instar.flows.record import HOST, ServerInfo, read_record, write_record
+from instar.memstore.disk import is_full, out_of_room
 
 __all__ = ["PORTS", "Server", "ServerInfo", "ServerStatus", "run_prefect", "run_url"]
 
@@ -197,6 +199,8 @@ class Server:
                 continue
             self._daemon.end(GRACE)
             self._record.unlink(missing_ok=True)
+            if is_full(self.home):
+                raise HomeFull(self.home, f"the Prefect server found no space (see {self._daemon.log})")
             failure = ServerNotReady if alive else ServerEnded
             raise failure(self._daemon.log, waited, self._daemon.last_lines(logged))
         return info
@@ -272,4 +276,5 @@ def usable(home: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise HomeNotUsable(home, str(error)) from error
+        kind = HomeFull if out_of_room(error, home) else HomeNotUsable
+        raise kind(home, str(error)) from error

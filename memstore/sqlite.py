@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import sqlite3
@@ -17,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from instar.memstore.backend import Raced
+from instar.memstore.disk import in_words, out_of_room
 from instar.memstore.errors import (
     StoreCorrupted,
     StoreFailed,
@@ -50,7 +52,6 @@ _BY_CODE: dict[int, type[StoreUnavailable]] = {
     sqlite3.SQLITE_BUSY: StoreLocked,
     sqlite3.SQLITE_LOCKED: StoreLocked,
     sqlite3.SQLITE_READONLY: StoreReadOnly,
-    sqlite3.SQLITE_FULL: StoreFull,
     sqlite3.SQLITE_CORRUPT: StoreCorrupted,
     sqlite3.SQLITE_NOTADB: StoreCorrupted,
     sqlite3.SQLITE_CANTOPEN: StoreNotPermitted,
@@ -151,7 +152,9 @@ class SqliteBackend:
                 raise StoreReadOnly(str(self._path), "the file is read-only") from error
             raise StoreNotPermitted(str(self._path), error.strerror or "permission denied") from error
         except OSError as error:
-            kind = {28: StoreFull, 122: StoreFull, 30: StoreReadOnly}.get(error.errno or 0, StoreNotPermitted)
+            if out_of_room(error, self._path.parent):
+                raise StoreFull(str(self._path), in_words(error)) from error
+            kind = StoreReadOnly if error.errno == errno.EROFS else StoreNotPermitted
             raise kind(str(self._path), error.strerror or str(error)) from error
         if not stat.S_ISREG(self._path.stat().st_mode):
             raise StoreNotPermitted(str(self._path), "is not a regular file")
@@ -192,8 +195,10 @@ class SqliteBackend:
         code = getattr(found, "sqlite_errorcode", 0)
         if code in _RACED:
             return Raced()
-        code &= 0xFF
-        return _BY_CODE.get(code, StoreFailed)(str(self._path), str(found))
+        kind = _BY_CODE.get(code & 0xFF, StoreFailed)
+        if found is not None and out_of_room(found, self._path.parent):
+            return StoreFull(str(self._path), in_words(found))
+        return kind(str(self._path), str(found))
 
 
 def _on_begin(connection: Connection) -> None:

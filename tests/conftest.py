@@ -1,9 +1,12 @@
 """What folders of tests share: contract suites that explain their failures, and one PostgreSQL server."""
 
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -47,3 +50,32 @@ def postgres(postgres_server: str) -> str:
                 connection.execute(text(f'DELETE FROM "{table}"'))  # noqa: S608  (names from the catalogue)
     engine.dispose()
     return postgres_server
+
+
+Words = Callable[..., str]
+
+
+@pytest.fixture
+def on_a_small_disk(tmp_path: Path) -> Words:
+    """Runs Python source as a process whose first argument is a disk of 1 MiB of its own; gives what it prints."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    apart = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c"]
+    mount = 'mount -t tmpfs -o size=1m,nr_inodes=100 full "$1"'
+    words = [*apart, mount, "bash", str(disk)]
+    if shutil.which("unshare") is None or subprocess.run(words, capture_output=True, check=False).returncode:
+        pytest.skip("a disk to fill needs unshare and user namespaces that may mount")
+
+    def run(source: str, *given: str) -> str:
+        command = [
+            *apart,
+            f'{mount} && disk="$1" && shift && exec "$1" -c "$2" "$disk" "${{@:3}}"',
+            "bash",
+            str(disk),
+            sys.executable,
+            source,
+            *given,
+        ]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+
+    return run

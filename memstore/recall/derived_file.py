@@ -10,9 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from instar.memstore.recall.errors import IndexFailed
+from instar.memstore.disk import in_words, out_of_room
+from instar.memstore.recall.errors import IndexFailed, IndexNotPermitted
 
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON", "cache_size=-64000", "temp_store=MEMORY")
+_REFUSED = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY})
 T = TypeVar("T")
 
 
@@ -59,24 +61,34 @@ class DerivedFile:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            raise IndexFailed(str(self._path or "memory"), str(error)) from error
+            raise _named(error, self._path) from error
 
 
 def opened_or_anew(path: Path, make: Callable[[Path], T]) -> T:
     """What `make` opens at a path. A file that is damaged or of another format is removed, since it can be derived.
 
     Raises:
-        IndexFailed: it cannot be made anew either, or is only held by a process that writes for too long.
+        IndexFailed: it cannot be made anew either, or is only held by a process that writes for too long, refused by
+            the system, or without room.
     """
     try:
         return make(path)
     except IndexFailed as error:
-        if isinstance(error.__cause__, sqlite3.OperationalError):
+        if isinstance(error.__cause__, sqlite3.OperationalError | OSError):
             raise
         for name in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
             with suppress(OSError):
                 name.unlink()
         return make(path)
+
+
+def _named(error: sqlite3.Error | OSError, path: Path | None) -> IndexFailed:
+    place = str(path or "memory")
+    if path is not None and out_of_room(error, path.parent):
+        return IndexFailed(place, in_words(error))
+    if isinstance(error, OSError) or getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED:
+        return IndexNotPermitted(place, str(error))
+    return IndexFailed(place, str(error))
 
 
 def _open(path: Path | None, schema: str, number: int, busy_timeout: float) -> sqlite3.Connection:

@@ -4,6 +4,7 @@ MemstoreError
 └── RecallError
     ├── IndexHeld          another process owns the index
     ├── IndexFailed        the index cannot be read or written; it is derived and can be rebuilt
+    │   └── IndexNotPermitted  the operating system refuses its folder or one of its files
     ├── EmbedderFailed     texts could not be turned into vectors
     └── RerankerFailed     hits could not be put into another order
 """
@@ -11,6 +12,9 @@ MemstoreError
 from __future__ import annotations
 
 from instar.memstore.errors import MemstoreError
+
+_FULL = ("disk is full", "no space is left", "No space left on device", "quota exceeded")
+_ROOM = "free some space and try again; the index then goes on where it was"
 
 
 class RecallError(MemstoreError):
@@ -31,12 +35,22 @@ class IndexHeld(RecallError):
 class IndexFailed(RecallError):
     """The index cannot be read or written. Nothing of the store is lost with it."""
 
+    remedy = "`instar reindex` builds it anew from the store"
+
     def __init__(self, location: str, reason: str) -> None:
         self.location, self.reason = location, reason
         super().__init__(location, reason)
 
     def __str__(self) -> str:
-        return f"{self.location}: {self.reason}; `instar reindex` builds it anew from the store"
+        # Told by its words: an index in another process or on a server says no more than that.
+        full = any(words in self.reason for words in _FULL)
+        return f"{self.location}: {self.reason}; {_ROOM if full else self.remedy}"
+
+
+class IndexNotPermitted(IndexFailed):
+    """The operating system refuses the folder of the index or one of its files."""
+
+    remedy = "let this user read and write it, or move it away: what is missing is made anew from the store"
 
 
 class EmbedderFailed(RecallError):

@@ -23,6 +23,7 @@ import pytest
 
 from instar.flows.errors import (
     CannotEnd,
+    HomeFull,
     HomeNotUsable,
     LoopbackDown,
     PortTaken,
@@ -370,6 +371,36 @@ def test_a_home_that_cannot_be_written_is_named_in_one_line(tmp_path: Path) -> N
     assert finished.stderr.count("\n") == 1
 
 
+ON_A_FULL_DISK = """
+import sys
+from pathlib import Path
+from instar.flows.errors import HomeFull
+from instar.flows.server import Server
+home = Path(sys.argv[1]) / "home"
+home.mkdir()
+for left in (0, 40_000):
+    filling = home / "filling"
+    with filling.open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            file.truncate(file.tell() - left)
+    try:
+        Server(home, command=[sys.executable, sys.argv[2], "ends"]).start()
+    except HomeFull as error:
+        print(error)
+    filling.unlink()
+Server(home).stop()
+"""
+
+
+def test_a_full_disk_is_named_before_and_while_the_server_starts(on_a_small_disk: Callable[..., str]) -> None:
+    said = on_a_small_disk(ON_A_FULL_DISK, str(FAKE)).splitlines()
+    assert len(said) == 2
+    assert all("free some space" in line for line in said)
+
+
 def test_a_home_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HomeNotUsable):
@@ -401,7 +432,7 @@ def test_the_prefect_command_line_wants_a_server(tmp_path: Path) -> None:
 def test_errors_keep_their_fields_through_pickling() -> None:
     log = Path("/home/x/log")
     for error in (
-        HomeNotUsable(log, "why"), LoopbackDown("why"), PortTaken(1, 2), ServerBusy(log, 1),
+        HomeNotUsable(log, "why"), HomeFull(log, "why"), LoopbackDown("why"), PortTaken(1, 2), ServerBusy(log, 1),
         ServerNotReady(log, 1, "last"),
         ServerEnded(log, 1, ""), CannotEnd(7, "why"), ServerNotRunning(log), PrefectAlreadyImported(log),
     ):  # fmt: skip
