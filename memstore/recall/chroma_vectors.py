@@ -10,11 +10,13 @@ import hashlib
 from collections.abc import Collection
 
 from instar.memstore.recall.errors import IndexFailed
-from instar.memstore.recall.index import Matrix, Seqs, Vectors
+from instar.memstore.recall.index import Matrix, Vectors
 from instar.memstore.recall.source import GraphSource
 from instar.memstore.recall.vector_file import VectorFile
 
 _AT_ONCE = 2_000
+_FEW = 2_500
+"""Up to so many vectors of a root are compared one by one, which is as fast as a graph, and exact."""
 _AROUND = 300
 """So many are asked for at least: the graph looks around no further than for what it is asked for."""
 
@@ -27,6 +29,8 @@ class ChromaVectors:
         source.attach()
         self._open = True
         self._suffix = suffix_of(embedder)
+        self._many: set[str] = set()
+        """Roots that were seen to have more than a few."""
         self._sound: set[str] = set()
         """Roots whose collection was seen to hold all that the file holds."""
 
@@ -47,12 +51,16 @@ class ChromaVectors:
                 graphs.take(self._name(root), held)
         self._file.take(seqs)
 
-    def nearest(self, root: str, vector: Matrix, limit: int) -> Seqs:
-        """By Chroma's HNSW graph."""
+    def nearest(self, root: str, vector: Matrix, limit: int) -> Vectors:
+        """All of a root where they are few; by Chroma's HNSW graph among many. Their vectors are from the file."""
+        if root not in self._many and self._file.count_of(root, most=_FEW + 1) <= _FEW:
+            return self._file.nearest(root, vector, limit)
+        self._many.add(root)
         if not self._is_sound(root):
             raise IndexFailed(self._source.location, "a collection is stale or half-built")
         with self._source.graphs() as graphs:
-            return graphs.nearest(self._name(root), vector, max(limit, _AROUND))[:limit]
+            found = graphs.nearest(self._name(root), vector, max(limit, _AROUND))[:limit]
+        return self._file.of(root, found.tolist())
 
     def of(self, root: str, seqs: Collection[int]) -> Vectors:
         """From the file."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import numpy as np
-
-from instar.memstore.recall.index import Matrix, Seqs, Vectors
+from instar.memstore.recall.index import Matrix, Vectors
 from instar.memstore.recall.vector_file import VectorFile
 
 
@@ -25,12 +23,9 @@ class ExactVectors:
         """Forget vectors."""
         self.file.take(self.file.of(root, seqs).seqs.tolist())
 
-    def nearest(self, root: str, vector: Matrix, limit: int) -> Seqs:
+    def nearest(self, root: str, vector: Matrix, limit: int) -> Vectors:
         """All of a root are compared."""
-        held = self.file.page(root, 0, 1 << 40)
-        if not len(held.seqs):
-            return held.seqs
-        return held.seqs[np.argsort(-(held.matrix @ vector), kind="stable")[:limit]]
+        return self.file.nearest(root, vector, limit)
 
     def of(self, root: str, seqs: Collection[int]) -> Vectors:
         """Those that there are."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from instar.memstore.recall.documents import Doc
+from instar.memstore.recall.errors import IndexFailed
 
 Seqs = NDArray[np.int64]
 Matrix = NDArray[np.float32]
@@ -45,8 +46,9 @@ class Postings(Protocol):
         """Documents that hold all of these terms, the newest first, at most so many; without terms, all wanted."""
         ...
 
-    def each(self, wanted: Wanted, terms: Sequence[str], limit: int) -> list[Seqs]:
-        """The same for each of these terms by itself, in one go."""
+    def each(self, wanted: Wanted, terms: Sequence[str], limit: int, *, beside: Sequence[str] = ()) -> list[Seqs]:
+        """The same for each of these terms by itself, in one go; where terms to stand beside are given, only those
+        documents that hold another one of them as well."""
         ...
 
     def rows(self, seqs: Collection[int], wanted: Wanted, terms: Sequence[str] = ()) -> list[Row]:
@@ -130,6 +132,17 @@ class Vectors:
     seqs: Seqs
     matrix: Matrix
 
+    def cosines(self, root: str, vector: Matrix) -> Matrix:
+        """The similarity of each to a unit vector.
+
+        Raises:
+            IndexFailed: it is of another length than these, which are of this root.
+        """
+        if len(self.seqs) and self.matrix.shape[1] != len(vector):
+            reason = f"its vectors have {self.matrix.shape[1]} numbers, and the embedder gives {len(vector)}"
+            raise IndexFailed(root, reason)
+        return self.matrix @ vector if len(self.seqs) else np.empty(0, np.float32)
+
 
 class VectorIndex(Protocol):
     """Vectors of documents, one collection for each scope root. Each call is idempotent."""
@@ -142,8 +155,8 @@ class VectorIndex(Protocol):
         """Take out the vectors of documents; those that have none are passed over."""
         ...
 
-    def nearest(self, root: str, vector: Matrix, limit: int) -> Seqs:
-        """Documents of a root by cosine similarity, approximately, the most similar first."""
+    def nearest(self, root: str, vector: Matrix, limit: int) -> Vectors:
+        """The documents of a root that are most similar by cosine, approximately, in any order."""
         ...
 
     def of(self, root: str, seqs: Collection[int]) -> Vectors:
@@ -200,5 +213,8 @@ def counts_in(words: str, counts: bytes, needles: Mapping[str, str]) -> dict[str
     """How often terms occur in a document whose terms are kept between blanks, beside their counts. A needle is a
     term between two blanks. (Looking for a few among many is quicker than making a dict of all.)"""
     padded = f" {words} "
-    places = {term: padded.find(needle) for term, needle in needles.items()}
-    return {term: counts[padded.count(" ", 0, place)] for term, place in places.items() if place >= 0}
+    found = {}
+    for term, needle in needles.items():
+        if (place := padded.find(needle)) >= 0:
+            found[term] = counts[padded.count(" ", 0, place)]
+    return found

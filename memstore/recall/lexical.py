@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from math import log
 
 import numpy as np
+from numpy.typing import NDArray
 
 from instar.memstore.recall.index import Postings, Row, Seqs, Wanted
+
+Scores = NDArray[np.float64]
 
 K1, B = 0.9, 0.4
 """Saturation and length normalisation; these values do well on short passages (Lin et al., Anserini, 2017)."""
@@ -26,6 +29,8 @@ SHORT = 30
 the context counts, up to `MOST`."""
 MOST = 3.0
 DEEPEST = 2_500
+FREQUENT = 500
+"""Beyond so many documents a term is frequent, where the index knows it."""
 FEWEST = 2
 """So many of the terms are read where all of them are common."""
 POOL = 250
@@ -50,42 +55,60 @@ def rank_by_words(postings: Postings, wanted: Wanted, terms: Sequence[str], limi
     if not terms or not documents:
         return Ranked((), (), {})
     among = _narrowed(postings, wanted, documents)
-    common = _common(postings, wanted, terms, among)
-    found = _found(postings, wanted, [term for term in terms if term not in common])
+    known = _known(postings, wanted, terms, among)
+    common = [term for term in terms if known.get(term, 0) > DEEPEST]
+    found, partly = _found(postings, wanted, [term for term in terms if term not in common], known)
     if not found:
-        found = _found(postings, wanted, sorted(common, key=lambda term: common[term])[:FEWEST])
+        found = _read(postings, wanted, sorted(common, key=lambda term: known[term])[:FEWEST])
     if not found:
         return Ranked((), (), {})
-    weights = {term: _weight(frequency, among) for term, frequency in common.items()}
-    weights |= {term: _weight(_frequency(seqs, among), among) for term, seqs in found.items()}
+    weights = {term: _weight(known[term], among) for term in (*common, *partly)}
+    weights |= {term: _weight(_frequency(seqs, among), among) for term, seqs in found.items() if term not in weights}
     pool = _pool(postings, wanted, found, weights)
-    rows = postings.rows(pool, wanted, list(weights))
     mean = max(length / documents, 1.0)
-    held = {row.seq: row for row in rows}
-    scores = {row.seq: _score(row.counts, row.length, weights, mean) for row in rows}
-    best = sorted(rows, key=lambda row: (-scores[row.seq], -row.seq))[:BESIDE]
-    beside = postings.beside(best)
-    near = {seq for pair in beside.values() for seq in pair if seq and seq not in held}
-    for row in postings.rows(near, wanted, list(weights)) if near else ():
-        held[row.seq] = row
-        scores[row.seq] = _score(row.counts, row.length, weights, mean)
-    scores = _in_context(scores, held, beside, weights, mean)
-    order = sorted((seq for seq, score in scores.items() if score > 0), key=lambda seq: (-scores[seq], -seq))[:limit]
-    return Ranked(tuple(order), tuple(scores[seq] for seq in order), beside, mean)
+    rows = postings.rows(pool, wanted, list(weights))
+    table = _table(rows, weights, mean)
+    beside = postings.beside([rows[place] for place in _best(table.seqs, table.scores(), BESIDE)])
+    near = {seq for pair in beside.values() for seq in pair if seq}.difference(row.seq for row in rows)
+    if near:
+        table = _table([*rows, *postings.rows(near, wanted, list(weights))], weights, mean)
+    scores = table.scores() + table.in_context(beside)
+    order = [place for place in _best(table.seqs, scores, limit) if scores[place] > 0]
+    return Ranked(tuple(table.seqs[order].tolist()), tuple(scores[order].tolist()), beside, mean)
 
 
-def _found(postings: Postings, wanted: Wanted, terms: Sequence[str]) -> dict[str, Seqs]:
+def _found(
+    postings: Postings, wanted: Wanted, terms: Sequence[str], known: Mapping[str, float]
+) -> tuple[Mapping[str, Seqs], Sequence[str]]:
+    """The newest documents that hold each of these terms, as far as they can come into the pool, and of which terms
+    that is only a part.
+
+    What holds nothing but one frequent term stands behind all that hold a rarer one, or two: where these fill the
+    pool, it is not read.
+    """
+    rare = [term for term in terms if term not in known]
+    if not rare or not known:
+        return _read(postings, wanted, terms), []
+    found = _read(postings, wanted, rare)
+    frequent = [term for term in terms if term in known]
+    several = found | _read(postings, wanted, frequent, beside=terms)
+    if several and len(np.unique(np.concatenate(list(several.values())))) >= POOL:
+        return several, frequent
+    return found | _read(postings, wanted, frequent), []
+
+
+def _read(postings: Postings, wanted: Wanted, terms: Sequence[str], beside: Sequence[str] = ()) -> dict[str, Seqs]:
     """The newest documents that hold each of these terms; terms that none holds are missing."""
-    found = postings.each(wanted, terms, DEEPEST)
+    found = postings.each(wanted, terms, DEEPEST, beside=beside)
     return {term: seqs for term, seqs in zip(terms, found, strict=True) if len(seqs)}
 
 
-def _common(postings: Postings, wanted: Wanted, terms: Sequence[str], among: int) -> dict[str, float]:
-    """About how many documents hold each of those terms that are known to go on beyond `DEEPEST`."""
+def _known(postings: Postings, wanted: Wanted, terms: Sequence[str], among: int) -> dict[str, float]:
+    """About how many documents hold each of those terms that are known to be frequent."""
     if among <= DEEPEST:
         return {}
     shares = postings.shares(wanted.scope, terms)
-    return {term: share * among for term, share in shares.items() if share * among > DEEPEST}
+    return {term: share * among for term, share in shares.items() if share * among > FREQUENT}
 
 
 def _narrowed(postings: Postings, wanted: Wanted, documents: int) -> int:
@@ -127,33 +150,55 @@ def _pool(postings: Postings, wanted: Wanted, found: Mapping[str, Seqs], weights
     return [int(seq) for seq in seqs[order]]
 
 
-def _score(counts: Mapping[str, int], length: int, weights: Mapping[str, float], mean: float) -> float:
-    norm = K1 * (1 - B + B * length / mean)
-    return sum(weights[term] * count * (K1 + 1) / (count + norm) for term, count in counts.items())
-
-
-def _in_context(
-    scores: Mapping[int, float],
-    rows: Mapping[int, Row],
-    beside: Mapping[int, tuple[int, int]],
-    weights: Mapping[str, float],
-    mean: float,
-) -> dict[int, float]:
-    """Each score with that of the page read together with its neighbours, as far as these were read."""
-    before: dict[int, int] = {}
-    after: dict[int, int] = {}
-    for seq, (left, right) in beside.items():
-        before[seq], after[left], after[seq], before[right] = left, seq, right, seq
-    share = CONTEXT * min(max(1.0, SHORT / mean), MOST)
-    found = dict(scores)
-    for seq in before.keys() | after.keys():
-        if seq not in rows:
-            continue
-        window = [rows[near] for near in (before.get(seq, 0), seq, after.get(seq, 0)) if near in rows]
-        counts: dict[str, int] = {}
-        for row in window:
-            for term, count in row.counts.items():
-                counts[term] = counts.get(term, 0) + count
-        length = sum(row.length for row in window)
-        found[seq] += share * _score(counts, length, weights, mean * len(window))
+def _best(seqs: Seqs, scores: Scores, limit: int) -> list[int]:
+    """The places of the highest scores, of equal ones the newer first."""
+    found: list[int] = np.lexsort((-seqs, -scores))[:limit].tolist()
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Rows, with how often each of them holds each term."""
+
+    seqs: Seqs
+    counts: Scores
+    lengths: Scores
+    weights: Scores
+    mean: float
+
+    def scores(self) -> Scores:
+        """BM25 of each by itself."""
+        return self._scores(self.counts, self.lengths / self.mean)
+
+    def in_context(self, beside: Mapping[int, tuple[int, int]]) -> Scores:
+        """What is added for a page read together with its neighbours, as far as these are among the rows."""
+        places = {seq: place for place, seq in enumerate(self.seqs.tolist())}
+        nowhere = len(places)
+        before, after, looked_at = (np.full(nowhere + 1, given) for given in (nowhere, nowhere, 0))
+        for seq, (left, right) in beside.items():
+            here, first, last = (places.get(near, nowhere) for near in (seq, left, right))
+            before[here], after[first], after[here], before[last] = first, here, last, here
+            looked_at[[first, here, last]] = 1
+        before, after = before[:nowhere], after[:nowhere]
+        counts = np.vstack((self.counts, np.zeros_like(self.counts[:1])))
+        lengths = np.append(self.lengths, 0.0)
+        pages = 1.0 + (before != nowhere) + (after != nowhere)
+        together = self.counts + counts[before] + counts[after]
+        scores = self._scores(together, (self.lengths + lengths[before] + lengths[after]) / (self.mean * pages))
+        return looked_at[:nowhere] * scores * CONTEXT * min(max(1.0, SHORT / self.mean), MOST)
+
+    def _scores(self, counts: Scores, lengths: Scores) -> Scores:
+        norm = K1 * (1 - B + B * lengths)
+        found: Scores = (counts * (K1 + 1) / (counts + norm[:, None])) @ self.weights
+        return found
+
+
+def _table(rows: Sequence[Row], weights: Mapping[str, float], mean: float) -> _Table:
+    counts = [[row.counts.get(term, 0) for term in weights] for row in rows]
+    return _Table(
+        np.array([row.seq for row in rows], np.int64),
+        np.array(counts, np.float64).reshape(len(rows), len(weights)),
+        np.array([row.length for row in rows], np.float64),
+        np.array(list(weights.values())),
+        mean,
+    )

@@ -1,10 +1,10 @@
-"""The connection of an index in PostgreSQL."""
+"""The connections of an index in PostgreSQL."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, LiteralString
 
 import psycopg
@@ -14,6 +14,8 @@ from instar.memstore.recall.errors import IndexFailed
 
 _LOCK = 7_469_003
 """Number of the advisory lock of whoever writes the index."""
+_KEPT = 4
+"""So many connections that nobody uses are kept for later."""
 # The index is derived, and its cursor is committed with its content: what a crash loses is brought in again.
 # Which plan is good depends on how common a term is, so that none is made for terms in general.
 _SETTINGS: LiteralString = (
@@ -22,24 +24,17 @@ _SETTINGS: LiteralString = (
 
 
 class Session:
-    """One connection that threads take turns on; it is made anew when it was lost."""
+    """Connections that threads take one each of, so that nobody waits; those that were lost are made anew."""
 
     def __init__(self, address: str, settings: LiteralString = "") -> None:
         self._settings = settings
         self._address = address.replace("postgresql+psycopg://", "postgresql://", 1)
-        self._lock = threading.RLock()
-        self._connection: psycopg.Connection[Any] | None = None
+        self._idle: deque[psycopg.Connection[Any]] = deque()
 
     def all(self, sql: LiteralString | Composed, given: Sequence[Any] = ()) -> list[Any]:
         """The rows of a query."""
         with self._open() as connection, connection.cursor(binary=True) as cursor:
             return cursor.execute(sql, given).fetchall()
-
-    def each(self, sql: LiteralString, given: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        """The rows of a query for each of these parameters, in one round trip."""
-        with self._open() as connection, connection.pipeline():
-            cursors = [connection.cursor(binary=True).execute(sql, one) for one in given]
-            return [cursor.fetchall() for cursor in cursors]
 
     @contextmanager
     def writing(self) -> Iterator[psycopg.Connection[Any]]:
@@ -54,22 +49,44 @@ class Session:
             connection.execute(sql)
 
     def close(self) -> None:
-        """Close the connection; the next use opens another one."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+        """Close the connections that nobody uses; the next use opens another one."""
+        while self._idle:
+            with suppress(IndexError):  # another thread was faster
+                self._idle.pop().close()
 
     @contextmanager
     def _open(self) -> Iterator[psycopg.Connection[Any]]:
-        with self._lock:
+        try:
+            connection = self._taken()
             try:
-                if self._connection is None or self._connection.closed:
-                    self._connection = psycopg.connect(self._address, autocommit=True, connect_timeout=10)
-                    self._connection.execute(_SETTINGS + self._settings)
-                yield self._connection
-            except psycopg.Error as error:
-                if isinstance(error, psycopg.OperationalError):
-                    self.close()
-                line = (str(error).strip() or type(error).__name__).splitlines()[0]
-                raise IndexFailed("the index in PostgreSQL", line) from error
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+        except psycopg.Error as error:
+            if isinstance(error, psycopg.OperationalError):  # the others are likely to be lost as well
+                self.close()
+            line = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise IndexFailed("the index in PostgreSQL", line) from error
+        if len(self._idle) < _KEPT:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def _taken(self) -> psycopg.Connection[Any]:
+        with suppress(IndexError):
+            while (connection := self._idle.pop()).closed:
+                pass
+            return connection
+        connection = psycopg.connect(self._address, autocommit=True, connect_timeout=10)
+        try:
+            connection.execute(_SETTINGS + self._settings)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Whole numbers as PostgreSQL writes an array; the driver takes many times as long for a list."""
+    return "{" + ",".join(map(str, map(int, numbers))) + "}"

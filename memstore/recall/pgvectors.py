@@ -1,9 +1,14 @@
-"""Vectors in pgvector: one table for each embedder and scope root, in half precision; HNSW where they are many."""
+"""Vectors in pgvector: a table for each embedder and scope root, in half precision; inverted lists for many of them.
+
+In inverted lists (IVFFlat) each vector stands under the nearest of some centres, and a search compares those of the
+lists whose centres are nearest.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
+from math import isqrt
 from typing import Any, LiteralString
 
 import numpy as np
@@ -11,8 +16,8 @@ from psycopg import Connection
 from psycopg.sql import SQL, Identifier, Literal
 
 from instar.memstore.recall.chroma_vectors import suffix_of
-from instar.memstore.recall.index import Matrix, Seqs, Vectors
-from instar.memstore.recall.pg_session import Session
+from instar.memstore.recall.index import Matrix, Vectors
+from instar.memstore.recall.pg_session import Session, listed
 
 _SCHEMA: tuple[LiteralString, ...] = (
     "CREATE EXTENSION IF NOT EXISTS vector",
@@ -23,10 +28,17 @@ _SCHEMA: tuple[LiteralString, ...] = (
 )
 _HEADER = 4
 """Bytes before the numbers of a half vector: its dimensions, and two that are not used."""
-_SETTINGS: LiteralString = "; SET hnsw.ef_search = 100; SET hnsw.iterative_scan = relaxed_order"
-"""As far as a graph is looked around in; where more is asked for, or rows are gone, it is looked on."""
-GRAPHED = 5_000
+_SETTINGS: LiteralString = "; SET ivfflat.probes = 36; SET ivfflat.iterative_scan = relaxed_order"
+"""So many lists are looked through; where more is asked for than they hold, it is looked on."""
+LISTED = 5_000
 """Up to so many vectors are compared one by one."""
+_MOST_LISTS = 1_000
+_INDEXES: LiteralString = (
+    "SELECT one.relname, coalesce((SELECT option_value::int FROM pg_options_to_table(one.reloptions)"
+    " WHERE option_name = 'lists'), 0) FROM pg_index JOIN pg_class one ON one.oid = indexrelid"
+    " JOIN pg_am ON pg_am.oid = one.relam WHERE indrelid = to_regclass(%s) AND amname IN ('ivfflat', 'hnsw')"
+)
+"""The indexes of a table of vectors, with the number of lists of each; 0 for those that are made otherwise."""
 _COPY_BEGIN, _COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 
 
@@ -58,31 +70,23 @@ class PostgresVectors:
         if seqs and self._there(root):
             with self._session.writing() as connection:
                 connection.execute(
-                    SQL("DELETE FROM {} WHERE seq = ANY(%s)").format(self._name(root)), [list(map(int, seqs))]
+                    SQL("DELETE FROM {} WHERE seq = ANY(%s::bigint[])").format(self._name(root)), [listed(seqs)]
                 )
 
-    def nearest(self, root: str, vector: Matrix, limit: int) -> Seqs:
-        """By pgvector's HNSW graph."""
+    def nearest(self, root: str, vector: Matrix, limit: int) -> Vectors:
+        """By pgvector's lists."""
         if not self._there(root):
-            return np.empty(0, np.int64)
+            return _vectors([])
         asked = "[" + ",".join(map(str, vector.tolist())) + "]"
-        rows = self._session.all(
-            SQL("SELECT seq FROM {} ORDER BY vector <=> %s::halfvec LIMIT %s").format(self._name(root)),
-            [asked, limit],
-        )
-        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+        sql = SQL("SELECT seq, vector FROM {} ORDER BY vector <=> %s::halfvec LIMIT %s")
+        return _vectors(self._session.all(sql.format(self._name(root)), [asked, limit]))
 
     def of(self, root: str, seqs: Collection[int]) -> Vectors:
         """Those that there are."""
         if not seqs or not self._there(root):
-            return Vectors(np.empty(0, np.int64), np.empty((0, 0), np.float32))
-        rows = self._session.all(
-            SQL("SELECT seq, vector FROM {} WHERE seq = ANY(%s)").format(self._name(root)), [list(map(int, seqs))]
-        )
-        found = np.fromiter((row[0] for row in rows), np.int64, len(rows))
-        halves = [np.frombuffer(row[1], ">f2", offset=_HEADER) for row in rows]
-        matrix = np.array(halves, np.float32) if halves else np.empty((0, 0), np.float32)
-        return Vectors(found, matrix)
+            return _vectors([])
+        sql = SQL("SELECT seq, vector FROM {} WHERE seq = ANY(%s::bigint[])")
+        return _vectors(self._session.all(sql.format(self._name(root)), [listed(seqs)]))
 
     def count(self) -> int:
         """Over all roots."""
@@ -105,24 +109,26 @@ class PostgresVectors:
             )
 
     def repair(self) -> int:
-        """Make the graphs of roots that have become many. One built at once takes a fraction of growing it."""
+        """Sort the vectors of roots into lists that have become many, or four times as many since that was done."""
         made = 0
         for (name,) in self._session.all("SELECT name FROM recall_vectors WHERE embedder = %s", [self._embedder]):
-            graph = f"{name}_graph"
-            if self._session.all("SELECT 1 FROM pg_class WHERE relname = %s", [graph]):
-                continue
-            sql = SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT %s) AS held").format(Identifier(name))
-            if self._session.all(sql, [GRAPHED + 1])[0][0] > GRAPHED:
-                self._build(name, graph)
+            count = self._session.all(SQL("SELECT count(*) FROM {}").format(Identifier(name)))[0][0]
+            lists = min(isqrt(count), _MOST_LISTS)
+            there = dict(self._session.all(_INDEXES, [name]))
+            if count > LISTED and not any(2 * number >= lists for number in there.values()):
+                self._build(name, lists, there)
                 made += 1
         return made
 
-    def _build(self, name: str, graph: str) -> None:
-        sql = SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw (vector halfvec_cosine_ops)")
+    def _build(self, name: str, lists: int, instead_of: Collection[str]) -> None:
+        sql = SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING ivfflat (vector halfvec_cosine_ops) WITH (lists = {})")
         with self._session.writing() as connection:
             connection.execute("SET LOCAL maintenance_work_mem = '512MB'")
             connection.execute("SET LOCAL max_parallel_maintenance_workers = 2")
-            connection.execute(sql.format(Identifier(graph), Identifier(name)))
+            index = Identifier(f"{name}_lists{lists}")
+            connection.execute(sql.format(index, Identifier(name), Literal(lists)))
+            for one in instead_of:
+                connection.execute(SQL("DROP INDEX IF EXISTS {}").format(Identifier(one)))
             connection.execute(SQL("ANALYZE {}").format(Identifier(name)))
 
     def clear(self) -> None:
@@ -190,6 +196,15 @@ class PostgresVectors:
             )
             self._known.add(root)
         return Identifier(name)
+
+
+def _vectors(rows: Sequence[tuple[int, bytes]]) -> Vectors:
+    """From a sequence number and a half vector each, as they are sent."""
+    if not rows:
+        return Vectors(np.empty(0, np.int64), np.empty((0, 0), np.float32))
+    seqs = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+    halves = np.frombuffer(b"".join(row[1] for row in rows), ">f2").reshape(len(rows), -1)
+    return Vectors(seqs, halves[:, _HEADER // 2 :].astype(np.float32))
 
 
 def _tuples(vectors: Vectors) -> bytes:

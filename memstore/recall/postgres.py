@@ -17,7 +17,7 @@ from instar.memstore.recall.documents import Doc, root_of
 from instar.memstore.recall.embedders import Embedder
 from instar.memstore.recall.feed import Side
 from instar.memstore.recall.index import Row, Seqs, Wanted, WordIndex, counts_in
-from instar.memstore.recall.pg_session import Session
+from instar.memstore.recall.pg_session import Session, listed
 from instar.memstore.recall.pg_tables import DERIVED, FORMAT_NAME, SCHEMA, format_of, put, remember, take, term_hash
 
 FORMAT = 3
@@ -25,6 +25,14 @@ _THROUGH = "through"
 _FOREVER = 1 << 62
 _FEW = 20_000
 """Below so many documents it does not matter how common a term is."""
+# Numbers travel as bytes, since to read thousands of rows takes longer than to find them. They are not sorted here:
+# the planner would read from the newest on, and look at everything where the term is rare.
+_HELD: LiteralString = (
+    "SELECT (SELECT string_agg(int8send(seq), '') FROM recall_terms"
+    " WHERE terms @> (%s::int[] || asked.term) AND created >= %s AND created < %s)"
+    " FROM unnest(%s::int[]) WITH ORDINALITY AS asked(term, place) ORDER BY place"
+)
+_HELD_BESIDE: LiteralString = _HELD.replace("created <", "terms && array_remove(%s::int[], asked.term) AND created <")
 _REMEMBERED = 60.0
 """Seconds for which the shares of common terms are not asked for again."""
 
@@ -37,6 +45,8 @@ class PostgresWords:
         self._added, self._documents = 0, 0
         """Documents since the statistics were last made, and before that."""
         self._common: tuple[float, Mapping[int, float]] = (0.0, {})
+        self._sizes: dict[str, int] = {}
+        """Documents of roots, as they were when the former was asked."""
         with session.writing() as connection:
             if format_of(connection) not in (None, str(FORMAT)):
                 connection.execute(f"DROP TABLE IF EXISTS {DERIVED}")
@@ -102,9 +112,8 @@ class PostgresWords:
 
     def shown(self, seqs: Collection[int]) -> dict[int, int]:
         """How often each of these documents was shown."""
-        return dict(
-            self._session.all("SELECT seq, times FROM recall_shown WHERE seq = ANY(%s)", [list(map(int, seqs))])
-        )
+        sql: LiteralString = "SELECT seq, times FROM recall_shown WHERE seq = ANY(%s::bigint[])"
+        return dict(self._session.all(sql, [listed(seqs)]))
 
     def clear(self) -> None:
         """Forget everything but how often what was shown; the settings too."""
@@ -127,41 +136,45 @@ class PostgresWords:
 
     def holding(self, wanted: Wanted, terms: Sequence[str], limit: int) -> Seqs:
         """The newest documents that hold all of these terms."""
-        if wanted.marks or terms:
-            return self._held(wanted, [terms], limit)[0]
+        if asked := (*wanted.marks, *terms):
+            return self._held(wanted, asked[:-1], asked[-1:], limit)[0]
         sql: LiteralString = (
             "SELECT seq FROM recall_docs WHERE scope IN (SELECT id FROM recall_scopes"
             " WHERE root = (SELECT id FROM recall_roots WHERE name = %s))"
             " AND created >= %s AND created < %s ORDER BY seq DESC LIMIT %s"
         )
         since, until = wanted.since or -_FOREVER, wanted.until or _FOREVER
-        return _seqs(self._session.all(sql, (root_of(wanted.scope), since, until, limit)))
+        rows = self._session.all(sql, (root_of(wanted.scope), since, until, limit))
+        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
 
-    def each(self, wanted: Wanted, terms: Sequence[str], limit: int) -> list[Seqs]:
-        """In one round trip."""
-        return self._held(wanted, [[term] for term in terms], limit)
+    def each(self, wanted: Wanted, terms: Sequence[str], limit: int, *, beside: Sequence[str] = ()) -> list[Seqs]:
+        """In one statement."""
+        return self._held(wanted, wanted.marks, terms, limit, beside) if terms else []
 
-    def _held(self, wanted: Wanted, asked: Sequence[Sequence[str]], limit: int) -> list[Seqs]:
+    def _held(
+        self, wanted: Wanted, all_of: Sequence[str], each_of: Sequence[str], limit: int, beside: Sequence[str] = ()
+    ) -> list[Seqs]:
+        """The newest documents that hold all of the first, and one of the second (and another one of the third)."""
         root = root_of(wanted.scope)
-        window = (wanted.since or -_FOREVER, wanted.until or _FOREVER, limit)
-        given = [([term_hash(root, term) for term in (*wanted.marks, *terms)], *window) for terms in asked]
-        # Left to itself the planner reads from the newest on, and looks at everything where the term is rare.
-        sql: LiteralString = (
-            "WITH held AS MATERIALIZED (SELECT seq, created FROM recall_terms WHERE terms @> %s::int[])"
-            " SELECT seq FROM held WHERE created >= %s AND created < %s ORDER BY seq DESC LIMIT %s"
-        )
-        return [_seqs(rows) for rows in self._session.each(sql, given)]
+        every, each, others = (listed(term_hash(root, term) for term in given) for given in (all_of, each_of, beside))
+        since, until = wanted.since or -_FOREVER, wanted.until or _FOREVER
+        if beside:
+            rows = self._session.all(_HELD_BESIDE, (every, since, others, until, each))
+        else:
+            rows = self._session.all(_HELD, (every, since, until, each))
+        return [_seqs(row[0])[:limit] for row in rows]
 
     def shares(self, scope: str, terms: Sequence[str]) -> dict[str, float]:
         """As the statistics of the database tell, which are made anew as the index grows."""
         if self._common[0] < time.monotonic():
-            self._common = (time.monotonic() + _REMEMBERED, self._frequencies())
+            self._common, self._sizes = (time.monotonic() + _REMEMBERED, self._frequencies()), {}
         root = root_of(scope)
         counts = {term: self._common[1].get(term_hash(root, term)) for term in terms}
         if not any(counts.values()):
             return {}
-        documents = max(self.totals(root)[0], 1)
-        return {term: min(count / documents, 1.0) for term, count in counts.items() if count}
+        if root not in self._sizes:
+            self._sizes[root] = max(self.totals(root)[0], 1)
+        return {term: min(count / self._sizes[root], 1.0) for term, count in counts.items() if count}
 
     def _frequencies(self) -> dict[int, float]:
         """About how many documents hold each of the most common terms."""
@@ -180,9 +193,9 @@ class PostgresWords:
         asked = frozenset(wanted.marks)
         needles = {term: f" {term} " for term in terms}
         found = self._session.all(
-            "SELECT seq, id, session, length, words, counts, marks FROM recall_docs WHERE seq = ANY(%s)"
-            " AND (expires IS NULL OR expires > %s) AND created >= %s AND created < %s",
-            (list(seqs), wanted.now, wanted.since or -_FOREVER, wanted.until or _FOREVER),
+            "SELECT seq, id, session, length, words, counts, CASE WHEN %s THEN marks END FROM recall_docs"
+            " WHERE seq = ANY(%s::bigint[]) AND (expires IS NULL OR expires > %s) AND created >= %s AND created < %s",
+            (bool(asked), listed(seqs), wanted.now, wanted.since or -_FOREVER, wanted.until or _FOREVER),
         )
         return [
             Row(seq, name, session, length, counts_in(words, bytes(counted), needles))
@@ -200,13 +213,15 @@ class PostgresWords:
             " (SELECT min(d.seq) FROM recall_docs d WHERE d.session = one.session AND d.session != 0"
             " AND d.seq > one.seq)"
             " FROM unnest(%s::bigint[], %s::bigint[]) AS one(session, seq)",
-            ([row.session for row in here], [row.seq for row in here]),
+            (listed(row.session for row in here), listed(row.seq for row in here)),
         )
         return {seq: (before or 0, after or 0) for seq, before, after in found}
 
     def names(self, seqs: Collection[int]) -> dict[int, str]:
         """Page ids."""
-        return dict(self._session.all("SELECT seq, id FROM recall_docs WHERE seq = ANY(%s)", [list(map(int, seqs))]))
+        return dict(
+            self._session.all("SELECT seq, id FROM recall_docs WHERE seq = ANY(%s::bigint[])", [listed(seqs)])
+        )
 
     def totals(self, scope: str) -> tuple[int, int]:
         """Documents and terms in and below a scope."""
@@ -218,8 +233,9 @@ class PostgresWords:
         return docs, length
 
 
-def _seqs(rows: Sequence[tuple[int]]) -> Seqs:
-    return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+def _seqs(packed: bytes | None) -> Seqs:
+    """The newest first."""
+    return np.sort(np.frombuffer(packed or b"", ">i8").astype(np.int64))[::-1]
 
 
 def open_postgres(address: str) -> tuple[WordIndex, Callable[[Embedder], Side]]:

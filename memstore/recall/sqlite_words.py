@@ -169,14 +169,21 @@ class SqliteWords:
         sql = "SELECT seq FROM docs JOIN scopes ON scopes.id = docs.scope WHERE root = ? ORDER BY seq DESC LIMIT ?"
         return _seqs(self._file.all(sql, (root, limit)))
 
-    def each(self, wanted: Wanted, terms: Sequence[str], limit: int) -> list[Seqs]:
+    def each(self, wanted: Wanted, terms: Sequence[str], limit: int, *, beside: Sequence[str] = ()) -> list[Seqs]:
         """One after the other, which costs no round trips here."""
         root = self._root(wanted.scope)
-        return [_seqs(()) if root is None else self._held(root, wanted, [term], limit) for term in terms]
+        if root is None:
+            return [_seqs(()) for _ in terms]
+        others = [[other for other in beside if other != term] for term in terms]
+        return [
+            _seqs(()) if beside and not one_of else self._held(root, wanted, [term], limit, one_of)
+            for term, one_of in zip(terms, others, strict=True)
+        ]
 
-    def _held(self, root: int, wanted: Wanted, terms: Sequence[str], limit: int) -> Seqs:
-        asked = (*wanted.marks, *terms)
-        match = " AND ".join(f'"{root}{term}"' if term[0] == "_" else f'"{root}_{term}"' for term in asked)
+    def _held(self, root: int, wanted: Wanted, terms: Sequence[str], limit: int, one_of: Sequence[str] = ()) -> Seqs:
+        match = " AND ".join(_quoted(root, term) for term in (*wanted.marks, *terms))
+        if one_of:
+            match += f" AND ({' OR '.join(_quoted(root, term) for term in one_of)})"
         if wanted.since is None and wanted.until is None:
             sql = "SELECT rowid FROM lex WHERE lex MATCH ? ORDER BY rowid DESC LIMIT ?"
             return _seqs(self._file.all(sql, (match, limit)))
@@ -237,6 +244,11 @@ class SqliteWords:
 
 
 _FOREVER = 1 << 62
+
+
+def _quoted(root: int, term: str) -> str:
+    """A term or a mark as FTS5 looks for it; neither holds a quote."""
+    return f'"{root}{term}"' if term[0] == "_" else f'"{root}_{term}"'
 
 
 def _lexemes(root: int, words: str, marks: str) -> str:

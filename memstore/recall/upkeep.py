@@ -33,6 +33,8 @@ class Upkeep:
         self.words, self.serving = words, serving
         self._building, self._notices = building, tuple(notices)
         self._feed = Feed(store, words)
+        self._named = ""
+        """Whose vectors the index was last seen to remember as complete."""
         if not self._feed.belongs():
             # The index of another store, or of an earlier state of this one, is no index.
             self.words.clear()
@@ -73,7 +75,7 @@ class Upkeep:
                     progress(done * BATCH)
                 if time.monotonic() > end:
                     return done, False
-            self._switch()
+            self._switch(changed=done > 0)
             return done, True
         except (IndexFailed, IndexHeld, EmbedderFailed):
             # Whatever is wrong with the vectors, the words need not wait for it.
@@ -167,15 +169,18 @@ class Upkeep:
     def _lag(self, cursor: int) -> int:
         return self._feed.lag(cursor, most=_COUNTED)
 
-    def _switch(self) -> None:
+    def _switch(self, *, changed: bool) -> None:
         if self._building is not None:
             if self.serving is not None:
                 self.serving.vectors.clear()
                 self.serving.vectors.close()
             self.serving, self._building = self._building, None
             self._notices = ()
-        if self.serving is not None and self.words.settings().get(EMBEDDER) != self.serving.embedder.name:
-            self.words.remember(EMBEDDER, self.serving.embedder.name)
+        name = self.serving.embedder.name if self.serving is not None else ""
+        if changed or name != self._named:
+            if name and self.words.settings().get(EMBEDDER) != name:
+                self.words.remember(EMBEDDER, name)
+            self._named = name
 
 
 def _about(lag: int) -> str:

@@ -52,6 +52,12 @@ class VectorFile:
         sql = f"SELECT seq, vector FROM vectors WHERE seq IN ({numbers}) AND root = ?"  # noqa: S608  (numbers)
         return self._vectors(sql, (root,))
 
+    def nearest(self, root: str, vector: Matrix, limit: int) -> Vectors:
+        """The most similar vectors of a root, the best first: all of them are compared."""
+        held = self.page(root, 0, 1 << 40)
+        best = np.argsort(-held.cosines(root, vector), kind="stable")[:limit]
+        return Vectors(held.seqs[best], held.matrix[best])
+
     def page(self, root: str, after: int, limit: int) -> Vectors:
         """The vectors of a root in order, behind a document."""
         return self._vectors(
@@ -67,9 +73,10 @@ class VectorFile:
         """Remember how far it has come."""
         self._write("INSERT OR REPLACE INTO meta VALUES('through', ?)", [(through,)])
 
-    def count_of(self, root: str) -> int:
-        """How many vectors there are of a root."""
-        return int(self._file.all("SELECT count(*) FROM vectors WHERE root = ?", (root,))[0][0])
+    def count_of(self, root: str, *, most: int = 1 << 40) -> int:
+        """How many vectors there are of a root, not counted beyond a number."""
+        sql = "SELECT count(*) FROM (SELECT 1 FROM vectors WHERE root = ? LIMIT ?)"
+        return int(self._file.all(sql, (root, most))[0][0])
 
     def roots(self) -> list[str]:
         """The roots that there are vectors of, each found by one step in the index."""

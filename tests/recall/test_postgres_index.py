@@ -1,6 +1,8 @@
-"""What the index in PostgreSQL does beyond the contract: statistics, graphs that are built at once, formats."""
+"""What the index in PostgreSQL does beyond the contract: statistics, lists that are built at once, formats."""
 
+import re
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import psycopg
@@ -9,8 +11,9 @@ import pytest
 from instar.memstore.recall.documents import Doc, mark
 from instar.memstore.recall.index import Vectors, Wanted
 from instar.memstore.recall.pg_session import Session
-from instar.memstore.recall.pgvectors import GRAPHED, PostgresVectors
+from instar.memstore.recall.pgvectors import LISTED, PostgresVectors
 from instar.memstore.recall.postgres import PostgresWords
+from instar.memstore.recall.sqlite_words import SqliteWords
 
 
 def doc(seq: int, *words: str, scope: str = "local") -> Doc:
@@ -45,6 +48,17 @@ def test_terms_asked_for_together_are_found_as_each_by_itself(words: PostgresWor
     assert together == [[2, 1], [3, 1], []]
 
 
+def test_terms_beside_others_are_found_as_in_sqlite(words: PostgresWords) -> None:
+    made = [doc(1, "lamp", "red"), doc(2, "lamp"), doc(3, "red"), doc(4, "lamp", "blue"), doc(5, "blue", "green")]
+    words.apply(made, [], 5)
+    with closing(SqliteWords(None)) as lite:
+        lite.apply(made, [], 5)
+        for index in (words, lite):
+            found = index.each(Wanted("local"), ["lamp", "red", "blue"], 9, beside=["lamp", "red", "blue"])
+            assert [seqs.tolist() for seqs in found] == [[4, 1], [1], [4]]
+            assert [seqs.tolist() for seqs in index.each(Wanted("local"), ["lamp"], 9, beside=["lamp"])] == [[]]
+
+
 def test_the_shares_of_common_terms_are_known_once_there_are_many_documents(words: PostgresWords) -> None:
     made = [doc(n, "order", *(["half"] if n % 2 else []), f"only{n}") for n in range(1, 10_001)]
     made += [doc(n, "order", scope="elsewhere") for n in range(10_001, 21_001)]
@@ -53,15 +67,46 @@ def test_the_shares_of_common_terms_are_known_once_there_are_many_documents(word
     assert shares == pytest.approx({"order": 1.0, "half": 0.5}, abs=0.05)
 
 
-def test_many_vectors_get_a_graph_and_are_found_before_and_after(vectors: PostgresVectors) -> None:
-    matrix = unit(GRAPHED + 1)
-    seqs = np.arange(1, GRAPHED + 2)
+def test_many_vectors_are_sorted_into_lists_and_are_found_before_and_after(vectors: PostgresVectors) -> None:
+    matrix = unit(LISTED + 1)
+    seqs = np.arange(1, LISTED + 2)
     vectors.put("local", Vectors(seqs, matrix))
     vectors.put("small", Vectors(seqs[:10], matrix[:10]))
-    assert vectors.nearest("local", matrix[7], 3)[0] == 8
+    assert vectors.nearest("local", matrix[7], 3).seqs[0] == 8
     assert (vectors.repair(), vectors.repair()) == (1, 0)
-    assert vectors.nearest("local", matrix[7], 3)[0] == 8
-    assert len(vectors.nearest("local", matrix[7], 600)) == 600
+    found = vectors.nearest("local", matrix[7], 3)
+    assert (found.seqs[0], found.cosines("local", matrix[7])[0]) == (8, pytest.approx(1, abs=0.001))
+    assert len(vectors.nearest("local", matrix[7], LISTED).seqs) == LISTED
+
+
+def test_lists_are_made_anew_when_there_are_four_times_as_many_vectors(
+    postgres: str, vectors: PostgresVectors
+) -> None:
+    matrix = unit(4 * LISTED + 600)
+    seqs = np.arange(1, len(matrix) + 1)
+    vectors.put("local", Vectors(seqs[: LISTED + 1], matrix[: LISTED + 1]))
+    assert (vectors.repair(), lists(postgres)) == (1, [70])
+    vectors.put("local", Vectors(seqs[LISTED + 1 : -1_000], matrix[LISTED + 1 : -1_000]))
+    assert (vectors.repair(), lists(postgres)) == (0, [70])
+    vectors.put("local", Vectors(seqs[-1_000:], matrix[-1_000:]))
+    assert (vectors.repair(), lists(postgres)) == (1, [143])
+    assert vectors.nearest("local", matrix[-1], 3).seqs[0] == seqs[-1]
+
+
+def test_a_graph_from_an_earlier_version_gives_way_to_lists(postgres: str, vectors: PostgresVectors) -> None:
+    vectors.put("local", Vectors(np.arange(1, LISTED + 2), unit(LISTED + 1)))
+    with psycopg.connect(postgres.replace("+psycopg", "")) as connection:
+        (name,) = connection.execute("SELECT name FROM recall_vectors WHERE root = 'local'").fetchone()
+        connection.execute(f"CREATE INDEX {name}_graph ON {name} USING hnsw (vector halfvec_cosine_ops)")
+    assert (vectors.repair(), lists(postgres)) == (1, [70])
+
+
+def lists(address: str) -> list[int]:
+    """The number of lists of each index over vectors; 0 for another kind of index."""
+    with psycopg.connect(address.replace("+psycopg", "")) as connection:
+        found = connection.execute("SELECT indexdef FROM pg_indexes WHERE indexdef ~ 'halfvec_cosine_ops'").fetchall()
+    numbers = (re.search(r"lists='?(\d+)", row[0]) for row in found)
+    return [int(number[1]) if number else 0 for number in numbers]
 
 
 def test_vectors_are_replaced_and_taken_out(vectors: PostgresVectors) -> None:
@@ -70,7 +115,7 @@ def test_vectors_are_replaced_and_taken_out(vectors: PostgresVectors) -> None:
     vectors.put("local", Vectors(np.array([2]), matrix[2:]))
     assert vectors.of("local", [2]).matrix[0] == pytest.approx(matrix[2], abs=0.001)
     vectors.take("local", [1])
-    assert vectors.nearest("local", matrix[0], 5).tolist() == [2]
+    assert vectors.nearest("local", matrix[0], 5).seqs.tolist() == [2]
 
 
 def test_an_index_of_an_earlier_format_is_made_anew(postgres: str, words: PostgresWords) -> None:

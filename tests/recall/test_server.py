@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from instar.memstore import open_store
 from instar.memstore.fakes import ALICE, FakeClock, write
 from instar.memstore.recall import Status, open_recall
 from instar.memstore.recall.fakes import HashedWords
+from instar.memstore.recall.graphs import server_graphs
 from instar.memstore.recall.testing import found, say
 
 # chromadb 1.5.9 leaves the connections of its HTTP clients to the garbage collector.
@@ -52,7 +54,7 @@ def collected() -> Iterator[None]:
     gc.collect()
 
 
-def test_two_openings_share_one_server(server: str, tmp_path: Path) -> None:
+def test_two_openings_share_one_server(server: str, port: int, tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path}/store.db"
     with open_store(address, clock=FakeClock()) as store:
         write(store, say("the red lamp", id="a"))
@@ -73,7 +75,8 @@ def test_two_openings_share_one_server(server: str, tmp_path: Path) -> None:
             answer = other.search(ALICE, "blue chair", scope="local")
             assert (answer.status, found(answer)) == (Status.HIT, ["b"])
             assert other.state().vectors == one.state().vectors == 2
-            (nearest,) = one.upkeep.serving.vectors.nearest("local", HashedWords()(["blue chair"])[0], 1)
+            with closing(server_graphs("127.0.0.1", port)) as graphs:
+                (nearest,) = graphs.nearest(*graphs.names(), HashedWords()(["blue chair"])[0], 1)
             assert one.upkeep.words.names([nearest]) == {nearest: "b"}
 
 
