@@ -25,8 +25,10 @@ from instar.memstore.recall import (
     open_recall,
 )
 from instar.memstore.recall.ahead import AHEAD, kept_counts
+from instar.memstore.recall.errors import RerankerFailed
 from instar.memstore.recall.importance import importance_of
 from instar.memstore.recall.links import link_of
+from instar.memstore.recall.rerank import reranker_of
 from instar.memstore.recall.rules import Rewriter, rewrite
 from instar.memstore.recall.verdicts import verdicts_on
 
@@ -56,8 +58,8 @@ def recall_beside(rt: Runtime, *, patience: float = _PATIENCE) -> Recall:
     the home alone. A search spends up to `patience` seconds on bringing the index up to date.
 
     Raises:
-        SourceMissing: the setting `embedder` has no meaning.
-        PartMissing: the embedder needs something that is not there, or a model is to read queries and none is named.
+        SourceMissing: the setting `embedder` or `reranker` has no meaning.
+        PartMissing: one of these needs something that is not there, or a model is to read queries and none is named.
         RecallError: the index can neither be opened nor made.
     """
     settings = rt.settings
@@ -67,12 +69,19 @@ def recall_beside(rt: Runtime, *, patience: float = _PATIENCE) -> Recall:
         raise SourceMissing(str(error), "Correct the setting `embedder`") from error
     except EmbedderFailed as error:
         raise PartMissing(str(error), "Or use `wordllama`, which needs nothing") from error
+    try:
+        reranker = reranker_of(settings.reranker)
+    except InvalidRequest as error:
+        raise SourceMissing(str(error), "Correct the setting `reranker`") from error
+    except RerankerFailed as error:
+        raise PartMissing(str(error), "Or leave `reranker` empty, which needs nothing") from error
     return open_recall(
         rt.store,
         address="memory:" if rt.dry_run else settings.database,
         folder=None if rt.dry_run else settings.home / "index",
         embedder=embedder,
         server=settings.index_server,
+        reranker=reranker,
         patience=patience,
         verdicts=lambda: verdicts_of(rt),
         rewriter=_rewriter(rt),

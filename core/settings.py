@@ -100,6 +100,8 @@ class Settings(BaseModel):
     """What makes vectors: `wordllama` (offline), `MODEL@http://HOST/v1`, or `sentence-transformers:MODEL`."""
     index_server: str = Field(default="", pattern=r"^([A-Za-z0-9_.-]+:\d{1,5})?$")
     """HOST:PORT of a Chroma server that keeps the vectors; empty keeps them in the home folder."""
+    reranker: str = ""
+    """What puts hits into their final order: nothing more, or `sentence-transformers:MODEL`, a cross-encoder."""
     rewrite: Literal["rules", "model"] = "rules"
     """What reads conditions out of a query: rules, or where they find none a model, if `engine` asks for one."""
     prime: bool = False

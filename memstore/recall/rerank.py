@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Protocol
 
+from instar.memstore.errors import InvalidRequest
 from instar.memstore.recall.errors import RerankerFailed
 
 RERANKED = 30
@@ -25,6 +26,44 @@ class Reranker(Protocol):
                 OSError) is taken for that.
         """
         ...
+
+
+class CrossEncoders:
+    """A cross-encoder of the `sentence-transformers` package, where that is installed. Nothing is fetched."""
+
+    def __init__(self, model: str) -> None:
+        """
+        Raises:
+            RerankerFailed: the package or the model is not there.
+        """
+        try:
+            from sentence_transformers import CrossEncoder  # type: ignore[import-not-found]  # noqa: PLC0415
+
+            self._model = CrossEncoder(model, local_files_only=True)
+        except ImportError as error:
+            raise RerankerFailed("the package sentence-transformers is not installed") from error
+        except (OSError, ValueError) as error:
+            raise RerankerFailed(f"the model {model} is not on this machine: {error}"[:300]) from error
+
+    def __call__(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """As the model says."""
+        pairs = [(query, text) for text in texts]
+        return [float(score) for score in self._model.predict(pairs, show_progress_bar=False)]
+
+
+def reranker_of(name: str) -> Reranker | None:
+    """The reranker of a setting: none, or `sentence-transformers:MODEL`.
+
+    Raises:
+        InvalidRequest: the name has no meaning.
+        RerankerFailed: what it needs is missing.
+    """
+    if not name:
+        return None
+    kind, _, model = name.partition(":")
+    if kind != "sentence-transformers" or not model:
+        raise InvalidRequest(f"unknown reranker {name[:80]!r}: give sentence-transformers:MODEL")
+    return CrossEncoders(model)
 
 
 def order_of(reranker: Reranker, query: str, texts: Sequence[str]) -> list[int]:
