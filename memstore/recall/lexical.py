@@ -113,7 +113,7 @@ def _known(postings: Postings, wanted: Wanted, terms: Sequence[str], among: int)
 
 def _narrowed(postings: Postings, wanted: Wanted, documents: int) -> int:
     """About how many documents compete."""
-    if not wanted.marks:
+    if not (wanted.marks or wanted.since is not None or wanted.until is not None):
         return documents
     inside = len(postings.holding(wanted, [], DEEPEST))
     return documents if inside == DEEPEST else max(inside, 1)

@@ -26,6 +26,7 @@ SCHEMA: tuple[LiteralString, ...] = (
     "CREATE TABLE IF NOT EXISTS recall_shown(seq BIGINT PRIMARY KEY, times BIGINT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS recall_docs_session ON recall_docs(session, seq) WHERE session != 0",
     "CREATE INDEX IF NOT EXISTS recall_docs_scope ON recall_docs(scope, seq)",
+    "CREATE INDEX IF NOT EXISTS recall_docs_created ON recall_docs(scope, created) INCLUDE (seq)",
     # Every search reads the list of what is not sorted in yet, from its beginning to its end.
     "CREATE INDEX IF NOT EXISTS recall_terms_held ON recall_terms USING gin(terms)"
     " WITH (gin_pending_list_limit = 128)",
