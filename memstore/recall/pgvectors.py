@@ -28,7 +28,7 @@ _SCHEMA: tuple[LiteralString, ...] = (
 )
 _HEADER = 4
 """Bytes before the numbers of a half vector: its dimensions, and two that are not used."""
-_SETTINGS: LiteralString = "; SET ivfflat.probes = 36; SET ivfflat.iterative_scan = relaxed_order"
+_SETTINGS: LiteralString = "; SET ivfflat.probes = 40; SET ivfflat.iterative_scan = relaxed_order"
 """So many lists are looked through; where more is asked for than they hold, it is looked on."""
 LISTED = 5_000
 """Up to so many vectors are compared one by one."""

@@ -96,6 +96,7 @@ class Upkeep:
             side.vectors.clear()
         kept = {name: value for name, value in self.words.settings().items() if name in _LASTING}
         self.words.clear()
+        self._named = ""
         for name, value in kept.items():
             self.words.remember(name, value)
         self.catch_up(progress=progress)
