@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
@@ -193,11 +194,23 @@ def _index(settings: Settings) -> Check:
         detail = f"vectors on the Chroma server at {settings.index_server}; who may reach it is up to you"
     elif not settings.database.startswith("sqlite:"):
         detail = "words and vectors in the database of the store"
+    elif refused := next((place for place in (folder.parent, folder) if not _enters(place)), None):
+        return Check(
+            part="index",
+            condition=Condition.MISSING,
+            detail=f"{refused} is no folder that this user may write to",
+            remedy="Let this user write to it, or move it away: what is missing is made anew from the store",
+        )
     elif pid := owner_of(folder):
         detail = f"process {pid} owns the vectors, and answers this user only"
     else:
         detail = "whoever needs the vectors opens them; `instar up` starts one owner for all"
     return Check(part="index", condition=Condition.PRESENT, detail=detail)
+
+
+def _enters(folder: Path) -> bool:
+    """Whether a folder can be used, or made where there is none yet."""
+    return not os.path.lexists(folder) or (folder.is_dir() and os.access(folder, os.R_OK | os.W_OK | os.X_OK))
 
 
 def _capture(settings: Settings) -> Check:

@@ -2,6 +2,7 @@
 
 FlowsError
 ├── HomeNotUsable            the home cannot be written
+│   ├── NotAFolder               something else is in the place of a folder
 │   └── HomeFull                 its disk or quota is full
 ├── LoopbackDown             this machine cannot reach itself on 127.0.0.1
 ├── PortTaken                the port that was asked for, or the whole range, is in use by others
@@ -37,6 +38,12 @@ class HomeNotUsable(FlowsError):
 
     def __str__(self) -> str:
         return f"cannot use {self.home}: {self.reason}; {self.remedy}"
+
+
+class NotAFolder(HomeNotUsable):
+    """Something else is in the place of the home, or of a folder of it."""
+
+    remedy = "move away what is there, or set INSTAR_HOME elsewhere"
 
 
 class HomeFull(HomeNotUsable):

@@ -32,6 +32,7 @@ from instar.flows.errors import (
     HomeFull,
     HomeNotUsable,
     LoopbackDown,
+    NotAFolder,
     PortTaken,
     ServerEnded,
     ServerNotReady,
@@ -276,5 +277,9 @@ def usable(home: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = HomeFull if out_of_room(error, home) else HomeNotUsable
+        kind = HomeNotUsable
+        if out_of_room(error, home):
+            kind = HomeFull
+        elif isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
+            kind = NotAFolder
         raise kind(home, str(error)) from error

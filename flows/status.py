@@ -13,9 +13,10 @@ from instar.core.events import waiting
 from instar.core.night import Night, NightState, nights
 from instar.core.reviews import ReviewState, list_reviews
 from instar.core.runtime import Runtime
+from instar.core.settings import Settings
 from instar.flows.auth import read_secret
 from instar.flows.deployments import DEPLOYMENTS
-from instar.flows.errors import PrefectRefused
+from instar.flows.errors import HomeNotUsable, PrefectRefused
 from instar.flows.rest import Rest
 from instar.flows.server import Server
 from instar.flows.vectors import VectorsOwner, needed
@@ -83,8 +84,9 @@ def overview(rt: Runtime, now: datetime | None = None) -> Overview:
     server, worker = Server(home).status(), Worker(home).status()
     night = next(nights(rt), None)
     arrived = _last_session(rt)
-    vectors = VectorsOwner(home).status().state if needed(rt.settings) else ""
-    alarms = [*_not_running(server.state, worker.state, vectors), *_silence(rt, arrived, now), *_nights(night)]
+    vectors, refused = _vectors(rt.settings)
+    alarms = [*refused, *_not_running(server.state, worker.state, vectors), *_silence(rt, arrived, now)]
+    alarms += _nights(night)
     alarms += spool_alarms(rt.settings)
     next_night = last_failure = ""
     if server.info is not None:
@@ -110,6 +112,16 @@ def overview(rt: Runtime, now: datetime | None = None) -> Overview:
         last_failure=last_failure,
         alarms=alarms,
     )
+
+
+def _vectors(settings: Settings) -> tuple[str, list[str]]:
+    """The state of their owner; a folder of the index that cannot be used is an alarm beside all the rest."""
+    if not needed(settings):
+        return "", []
+    try:
+        return VectorsOwner(settings.home).status().state, []
+    except HomeNotUsable as error:
+        return "unusable", [str(error)]
 
 
 def _not_running(server: str, worker: str, vectors: str) -> Iterator[str]:

@@ -59,12 +59,12 @@ class VectorsOwner:
         """Return the process that owns the vectors, or waits for them; start it where there is none.
 
         Raises:
-            HomeNotUsable: the home cannot be written.
+            HomeNotUsable: the folder of the index cannot be written.
             ServerBusy: another start or stop did not end within `timeout` seconds.
             VectorsEnded: it ended while it was starting, or did not answer in time; it was stopped again.
             CannotEnd: one that hangs is still there.
         """
-        with usable(self.home):
+        with usable(self._index):
             for folder in (self._index, self._daemon.log.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with alone(self._index / "vectors.lock", self.home, timeout):
@@ -80,9 +80,9 @@ class VectorsOwner:
         Raises:
             CannotEnd: it is still there.
             ServerBusy: another start or stop did not end within `timeout` seconds.
-            HomeNotUsable: the home cannot be written.
+            HomeNotUsable: the folder of the index cannot be written.
         """
-        with usable(self.home):
+        with usable(self._index):
             if not self._index.is_dir():
                 return False
             with alone(self._index / "vectors.lock", self.home, timeout):
@@ -91,8 +91,12 @@ class VectorsOwner:
                 return ended
 
     def status(self) -> VectorsStatus:
-        """Whether it answers, waits, starts, hangs, ended by itself, or is stopped. Changes nothing."""
-        with usable(self.home):
+        """Whether it answers, waits, starts, hangs, ended by itself, or is stopped. Changes nothing.
+
+        Raises:
+            HomeNotUsable: the folder of the index cannot be read.
+        """
+        with usable(self._index):
             if not self._daemon.alive():
                 gone: State = "ended" if (self._folder / SOCKET).exists() else "stopped"
                 return VectorsStatus(gone, None, self._daemon.log)

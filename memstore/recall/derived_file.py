@@ -3,6 +3,7 @@ it is damaged or of another number."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -94,7 +95,8 @@ def _named(error: sqlite3.Error | OSError, path: Path | None) -> IndexFailed:
 def _open(path: Path | None, schema: str, number: int, busy_timeout: float) -> sqlite3.Connection:
     if path is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
+        # Asked for before SQLite is: to a file that it may only read it adds companions that nobody may write either.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(
         path or ":memory:", timeout=busy_timeout, check_same_thread=False, isolation_level=None
     )

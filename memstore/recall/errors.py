@@ -50,7 +50,7 @@ class IndexFailed(RecallError):
 class IndexNotPermitted(IndexFailed):
     """The operating system refuses the folder of the index or one of its files."""
 
-    remedy = "let this user read and write it, or move it away: what is missing is made anew from the store"
+    remedy = "let this user read and write it and its folder, or move it away: it is made anew from the store"
 
 
 class EmbedderFailed(RecallError):

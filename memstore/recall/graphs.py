@@ -5,6 +5,7 @@ Chroma gets vectors that are computed here, sends nothing anywhere and fetches n
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Collection, Iterator
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from instar.memstore.recall.errors import IndexFailed
+from instar.memstore.recall.errors import IndexFailed, IndexNotPermitted
 from instar.memstore.recall.index import Matrix, Seqs
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 2_000
 _DATABASE = "chroma.sqlite3"
+_TABLES = frozenset({"collections", "segments", "embeddings_queue"})
+"""Tables without which Chroma opens its database, and then answers nothing."""
 _GRAPH: CreateCollectionConfiguration = {
     "hnsw": {"space": "cosine", "ef_construction": 64, "max_neighbors": 16, "ef_search": 100}
 }
@@ -147,6 +150,9 @@ def embedded_graphs(folder: Path) -> ChromaGraphs:
         IndexFailed: the folder cannot be used.
     """
     # Looked at before Chroma does: it keeps, for the life of the process, what it could not open.
+    for place in (folder, folder / _DATABASE):
+        if os.path.exists(place) and not os.access(place, os.R_OK | os.W_OK):  # noqa: PTH110  (never raises)
+            raise IndexNotPermitted(str(place), "this user may not read and write it")
     if not _sound(folder / _DATABASE):
         for left in folder.iterdir():
             if left.is_dir():
@@ -159,8 +165,10 @@ def embedded_graphs(folder: Path) -> ChromaGraphs:
 
     try:
         client = chromadb.PersistentClient(folder, settings=Settings(anonymized_telemetry=False))
-    except (ChromaError, OSError, ValueError, RuntimeError) as error:
-        raise IndexFailed(str(folder), f"{type(error).__name__}: {error}"[:300]) from error
+    except (ChromaError, OSError, ValueError, RuntimeError, AttributeError) as error:
+        # Cleaning up after a failure, Chroma fails for a missing attribute, and hides what it was.
+        cause = (isinstance(error, AttributeError) and error.__context__) or error
+        raise IndexFailed(str(folder), f"{type(cause).__name__}: {cause}"[:300]) from error
     return ChromaGraphs(client, str(folder))
 
 
@@ -169,12 +177,12 @@ def _sound(database: Path) -> bool:
         return True
     with closing(sqlite3.connect(database)) as connection:
         try:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         except sqlite3.OperationalError:  # locked, or out of reach: that says nothing of its content
             return True
         except sqlite3.DatabaseError:
             return False
-    return True
+    return not tables or tables >= _TABLES
 
 
 def server_graphs(host: str, port: int) -> ChromaGraphs:

@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 from pydantic import JsonValue
 
-from instar.memstore.recall.errors import IndexFailed, IndexHeld
+from instar.memstore.recall.errors import IndexFailed, IndexHeld, IndexNotPermitted
 from instar.memstore.recall.graphs import Graphs
 from instar.memstore.recall.wire import SOCKET, DistantGraphs, Message, connect, receive, send, short_path
 
@@ -36,19 +36,29 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class OwnerLock:
-    """The right to open the folder of an index. The system gives it back when the process ends, however it ends."""
+    """The right to open the folder of an index. The system gives it back when the process ends, however it ends.
+
+    Raises:
+        IndexHeld: another process has it.
+        IndexNotPermitted: the system refuses the folder, or the lock.
+    """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file = os.open(folder / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = -1
         try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = os.open(folder / "owner.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             owner = os.pread(self._file, 100, 0).decode(errors="replace").strip()
-            os.close(self._file)
+            self.release()
             raise IndexHeld(str(folder), owner) from error
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"process {os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            self.release()
+            raise IndexNotPermitted(str(folder), str(error)) from error
+        with suppress(OSError):  # a name for those who wait; on a full disk there is none
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"process {os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Let another process have it. Releasing twice is fine."""
@@ -67,7 +77,7 @@ class OwnerLock:
 
 def wanted(folder: Path) -> bool:
     """Whether a server waits for the folder: who has it only for itself lets go of it."""
-    return (folder / _WANTED).exists()
+    return os.path.exists(folder / _WANTED)  # noqa: PTH110  (of a folder that refuses it this says no)
 
 
 def awaited(folder: Path) -> socket.socket | None:
@@ -77,7 +87,8 @@ def awaited(folder: Path) -> socket.socket | None:
         if (connection := connect(folder)) is not None:
             return connection
         if time.monotonic() >= end:
-            (folder / _WANTED).unlink(missing_ok=True)  # left by one that was killed; a living one says it again
+            with suppress(OSError):  # left by one that was killed; a living one says it again
+                (folder / _WANTED).unlink()
             return None
         time.sleep(_PAUSE)
 
@@ -103,7 +114,8 @@ def serve(folder: Path, make: Callable[[Path], Graphs]) -> None:
     """Own the folder and answer whoever may enter it, until a signal ends the process.
 
     Raises:
-        IndexFailed: the folder does not hold graphs that can be opened.
+        IndexFailed: the folder cannot be used, or does not hold graphs that can be opened.
+        OSError: the socket cannot be made.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with owned(folder):
