@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from pydantic import JsonValue
@@ -10,8 +9,6 @@ from pydantic import JsonValue
 from instar.engine.session import Message, Session, Step, ToolResult
 from instar.memstore import quoting
 
-_OWN_TOOL = re.compile(r"(?:^|__|\.)instar(?:__|[_.])(?:recall|page|context)\Z")
-"""How hosts name the tools of Instar's memory, for example `mcp__instar__recall`."""
 _GONE = "[recalled]"
 
 
@@ -30,7 +27,7 @@ def _step(step: Step) -> Step:
         case Message():
             text = quoting.without_recalled(step.text)
             return step if text == step.text else replace(step, text=text)
-        case ToolResult() if _OWN_TOOL.search(step.tool):
+        case ToolResult() if quoting.OWN_TOOL.search(step.tool):
             return replace(step, value=_GONE, error=None if step.error is None else _GONE)
         case ToolResult():
             value = _value(step.value)

@@ -7,6 +7,8 @@ import re
 BEGIN, END = "[recalled ", "[/recalled]"
 MEMORY_BEGIN, MEMORY_END = "<memory>\nWhat was recorded so far.", "</memory>"
 """Around the whole context that an agent is shown before it decides."""
+OWN_TOOL = re.compile(r"(?:^|__|\.)instar(?:__|[_.])(?:recall|page|context)\Z")
+"""How hosts name the tools of Instar's memory, for example `mcp__instar__recall`."""
 _CONTEXT = re.compile(re.escape(MEMORY_BEGIN) + r".*?" + re.escape(MEMORY_END), re.DOTALL)
 _QUOTED = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END), re.DOTALL)
 _GONE = f"{BEGIN.strip()}]"

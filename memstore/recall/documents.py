@@ -10,6 +10,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from instar.memstore.pages import Page
+from instar.memstore.quoting import OWN_TOOL, without_recalled
 from instar.memstore.recall.answers import Filters
 from instar.memstore.recall.words import counts
 
@@ -62,10 +63,19 @@ def doc_of(page: Page) -> Doc:
 
 
 def spoken(page: Page) -> str:
-    """What a page says in words: its text, or the values of its content, and its tags."""
-    said = page.text or "\n".join(_values(page.content))
+    """What a page says in words: its text, or the values of its content, and its tags; nothing of what was recalled
+    into it, which would be found again as if it had been said once more."""
+    said = without_recalled(page.text or "\n".join(_values(_own(page.content))))
     named = " ".join(tag.partition(":")[2] for tag in page.tags if tag.startswith("tool:"))
     return f"{said}\n{named}" if named and named not in said else said
+
+
+def _own(content: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """Without what a tool of our own memory answered."""
+    tool = content.get("tool")
+    if isinstance(tool, str) and OWN_TOOL.search(tool):
+        return {name: value for name, value in content.items() if name not in ("value", "error")}
+    return content
 
 
 def _values(content: JsonValue | Mapping[str, JsonValue]) -> Iterator[str]:
