@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
 
 from instar.core.recall import search
+from instar.core.rewriting import model_rewriter
 from instar.core.runtime import Runtime, runtime
 from instar.core.settings import Settings
-from instar.engine.llm.testing import ModelServer, Play, say, serving, status
+from instar.engine.llm.testing import (
+    Asked,
+    Handler,
+    ModelServer,
+    Play,
+    a_web_page,
+    drip,
+    half_a_body,
+    say,
+    serving,
+    stall,
+    status,
+    ten_megabytes,
+)
 from instar.memstore import PageDraft, PageType
+from instar.memstore.fakes import NOON
 from instar.memstore.recall import Answer, Filters, Status
 from instar.memstore.testing import GITHUB
 
@@ -81,6 +96,8 @@ def test_nobody_is_asked_unless_both_settings_say_so(home: Open, given: dict[str
         {"since": "2031-02-30T00:00", "speaker": ""},
         {"since": "2031-03-01T00:00", "until": "2031-02-01T00:00", "speaker": ""},
         {"until": "0001-01-01T00:00+14:00", "speaker": ""},
+        {"since": "0000-01-01T00:00", "until": "99999-01-01T00:00", "speaker": ""},
+        {"until": "10000-01-01", "speaker": ""},
     ],
     ids=str,
 )
@@ -110,6 +127,82 @@ def test_without_a_usable_answer_the_words_decide_and_the_reason_is_told(home: O
     assert speakers(answer) == ["assistant", "user"]
     (told,) = answer.rules
     assert told.startswith("by words alone, since the model gave no reading: ")
+
+
+def drip_headers(handler: Handler, _: Asked) -> None:
+    """Begin an answer that never comes to its body: each wait for a part of it is short."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    while not handler.model_server.closing.wait(0.05):
+        try:
+            handler.wfile.write(b"x-more: 1\r\n")
+            handler.wfile.flush()
+        except OSError:
+            return
+
+
+@pytest.mark.parametrize("play", [stall, drip, drip_headers], ids=["silent", "dripping", "dripping headers"])
+def test_a_model_that_is_slow_is_not_waited_for_and_left_alone_for_a_while(home: Open, play: Play) -> None:
+    with home(play) as (rt, server):
+        assert rt.asker is not None
+        reads = model_rewriter(rt.asker, within=0.4)
+        first, second = (reads(QUERY, Filters(), NOON) for _ in range(2))
+        assert len(server.asked) <= 1
+    for found in (first, second):
+        assert (found.text, found.filters) == (QUERY, Filters())
+        (told,) = found.rules
+        assert told.startswith("by words alone, since the model gave no reading: ")
+    assert "asked again after" in second.rules[0]
+
+
+def test_places_that_others_hold_are_not_waited_for(home: Open) -> None:
+    with home(say(READING)) as (rt, server), ExitStack() as held:
+        assert rt.asker is not None
+        for _ in range(rt.settings.models.parallel):
+            held.enter_context(rt.asker.limiter())
+        found = model_rewriter(rt.asker, within=0.3)(QUERY, Filters(), NOON)
+        assert "no answer within 0.3 s" in found.rules[0]
+        assert server.asked == []
+
+
+def test_an_endpoint_where_nobody_listens_is_named_and_the_words_decide(home: Open) -> None:
+    nowhere = {"base_url": "http://127.0.0.1:9/v1", "timeout_seconds": 5, "retries": 4}
+    with home(say(READING), models=nowhere) as (rt, _):
+        answer = ask(rt)
+    assert speakers(answer) == ["assistant", "user"]
+    assert "127.0.0.1:9 (asked once)" in answer.rules[0]
+
+
+@pytest.mark.parametrize(
+    "play",
+    [
+        ten_megabytes,
+        half_a_body,
+        a_web_page,
+        say(READING | {"scope": "", "grants": ["*"]}),
+        say(READING | {"tags": [f"tag{n}" for n in range(5_000)]}),
+        say(READING | {"text": "hotel " * 5_000}),
+        say([READING] * 2),
+    ],
+    ids=["enormous", "half", "web page", "wider scope", "thousands of tags", "long text", "several"],
+)
+def test_an_answer_that_asks_for_more_than_a_reading_changes_nothing(home: Open, play: Play) -> None:
+    with home(play) as (rt, _):
+        answer = ask(rt)
+    assert (answer.status, answer.text, answer.filters) == (Status.HIT, QUERY, Filters())
+    assert speakers(answer) == ["assistant", "user"]
+    (told,) = answer.rules
+    assert told.startswith("by words alone, since the model gave no reading: ")
+    assert len(told) < 500
+
+
+@pytest.mark.parametrize(
+    "claimed",
+    [{"since": "0001-01-01T00:00"}, {"until": "9999-12-31T23:59:59"}, {"since": "0001-01-01", "until": "9999-12-31"}],
+)
+def test_the_first_and_the_last_year_are_times_like_others(home: Open, claimed: dict[str, JsonValue]) -> None:
+    with home(say(READING | claimed | {"speaker": ""})) as (rt, _):
+        answer = ask(rt)
+    assert speakers(answer) == ["assistant", "user"]
 
 
 def test_a_secret_in_a_query_does_not_leave(home: Open) -> None:
