@@ -15,11 +15,9 @@ _GONE = "[recalled]"
 def without_recalled(session: Session) -> Session:
     """The same session, in which of recalled text only is left that there was some; steps keep their places."""
     steps = tuple(_step(step) for step in session.steps)
-    return (
-        session
-        if all(new is old for new, old in zip(steps, session.steps, strict=True))
-        else replace(session, steps=steps)
-    )
+    task = quoting.without_recalled(session.task)
+    same = task == session.task and all(new is old for new, old in zip(steps, session.steps, strict=True))
+    return session if same else replace(session, task=task, steps=steps)
 
 
 def _step(step: Step) -> Step:

@@ -14,9 +14,13 @@ _QUOTED = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END), re.DOTALL)
 _GONE = f"{BEGIN.strip()}]"
 
 
+_TAGS = re.compile(r"<(/?(?:memory|system-reminder))>", re.IGNORECASE)
+"""Tags in which we, or hosts, put what is recalled."""
+
+
 def inside(text: str) -> str:
-    """A text that goes into such a frame: nothing in it can end the frame."""
-    return text.replace(END, "(/recalled)")
+    """A text that goes into such a frame: nothing in it can end the frame, or what hosts put around it."""
+    return _TAGS.sub(r"(\1)", text.replace(END, "(/recalled)"))
 
 
 def inside_memory(text: str) -> str:

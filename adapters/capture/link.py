@@ -36,10 +36,19 @@ class Link:
     """Store, harness and feeder of one session; while the store is broken, `problem` says why."""
 
     def __init__(
-        self, settings: Settings, *, agent: str, session: str, project: str, folder: str, task: str = ""
+        self,
+        settings: Settings,
+        *,
+        agent: str,
+        session: str,
+        project: str,
+        folder: str,
+        task: str = "",
+        topics: Sequence[str] = (),
     ) -> None:
         self._settings, self._folder = settings, folder
-        self._agent, self._session, self._project, self._task = agent, session, project, task
+        self._agent, self._session, self._project = agent, session, project
+        self._task, self._topics = task, topics
         self._run = run_id(agent, project, session)
         self._scope = live_scope(settings.scope, project, self._run)
         self._by = Principal("instar", (settings.scope,))
@@ -206,9 +215,16 @@ class Link:
         # Only who wishes it needs the index.
         from instar.adapters.capture.foresight import open_foresight  # noqa: PLC0415
 
-        scope = {"project": self._project, "session": self._run, "task": self._task}
         try:
-            self._recall, foresight = open_foresight(self._settings, store, self._by, **scope)
+            self._recall, foresight = open_foresight(
+                self._settings,
+                store,
+                self._by,
+                project=self._project,
+                session=self._run,
+                task=self._task,
+                topics=self._topics,
+            )
         except (MemstoreError, InstarError, OSError) as error:
             log.warning("instar: nothing is recalled in this session: %s", error)
             return None

@@ -62,15 +62,25 @@ class Recorder:
         budget: int = BUDGET,
         brief: Brief | None = None,
         prime: bool | None = None,
+        topics: Sequence[str] = (),
     ) -> None:
-        """`prime` overrides the setting of that name: whether the context holds what other sessions know, unasked."""
+        """`prime` overrides the setting of that name: whether the context holds what other sessions know, unasked.
+        `topics` are what tasks of this kind always ask about."""
         if prime is not None:
             settings = settings.model_copy(update={"prime": prime})
         self.agent, self.session, self.project, self.task = agent, session, project, task
         self.settings, self.budget = settings, budget
         self._folder = spool.folder_of(str(settings.home))
         self._lock = threading.RLock()
-        self._link = Link(settings, agent=agent, session=session, project=project, folder=self._folder, task=task)
+        self._link = Link(
+            settings,
+            agent=agent,
+            session=session,
+            project=project,
+            folder=self._folder,
+            task=task,
+            topics=tuple(topics),
+        )
         self._brief = brief if brief is not None else Brief()
         self._journal: spool.SpoolFile | None = None
         self._pending: list[Event] = []
@@ -319,17 +329,28 @@ def capture(
     constraints: Sequence[str] = (),
     budget: int = BUDGET,
     prime: bool | None = None,
+    topics: Sequence[str] = (),
     home: Path | str | None = None,
 ) -> Iterator[Recorder]:
     """Record a session: it succeeds when the block ends, and fails when an exception leaves it.
 
-    With `prime` (or that setting) its contexts also hold what other sessions know about the task and the last steps.
+    With `prime` (or that setting) its contexts also hold what other sessions know about the task and the last steps,
+    and about `topics`, which tasks of this kind always ask about.
 
     The same `session` resumes where an earlier process stopped; without one a new name is made.
     """
     settings = load_settings(os.environ, {"home": home} if home is not None else {})
     name = session or f"{time.strftime('%Y%m%dT%H%M%S')}-{os.urandom(3).hex()}"
-    recorder = Recorder(settings, agent=agent, session=name, project=project, task=task, budget=budget, prime=prime)
+    recorder = Recorder(
+        settings,
+        agent=agent,
+        session=name,
+        project=project,
+        task=task,
+        budget=budget,
+        prime=prime,
+        topics=topics,
+    )
     recorder.start(bootstrap=bootstrap, constraints=constraints)
     try:
         yield recorder

@@ -33,6 +33,12 @@ def test_a_session_without_recalled_text_stays_the_same() -> None:
     assert without_recalled(session) is session
 
 
+def test_recalled_text_is_taken_out_of_the_task_too() -> None:
+    steps = (Message(0, Speaker.USER, f"{BLOCK} open the door"),)
+    session = without_recalled(Session(key="k", format="f", project="p", task=f"{BLOCK} open the door", steps=steps))
+    assert session.task == "[recalled] open the door"
+
+
 def test_no_memory_is_made_of_recalled_text(empty: Runtime, write_sessions: Callable[..., Path]) -> None:
     messages = [
         {"role": "user", "content": f"{BLOCK} please go on"},
