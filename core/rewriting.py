@@ -16,6 +16,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from instar.core.slots import Slots
 from instar.engine.llm.asker import Asker
 from instar.engine.llm.errors import EndpointFailed, ModelError
 from instar.engine.llm.shapes import Shape
@@ -111,7 +112,10 @@ def _brief(asker: Asker, within: float) -> Asker:
     judge = own.model_copy(update={"timeout_seconds": longest})
     settings = asker.settings.model_copy(update={"judge": judge, "retries": 0})
     # Connections are shared with whoever closes the asker; which model answers for a role is settled anew.
-    return replace(asker, settings=settings, _completers={})
+    limiter = asker.limiter
+    if isinstance(limiter, Slots):
+        limiter = replace(limiter, patience=within)
+    return replace(asker, settings=settings, limiter=limiter, _completers={})
 
 
 def _checked(reading: Reading, query: str, filters: Filters, now: datetime) -> Rewritten:

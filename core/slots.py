@@ -6,6 +6,7 @@ A place is a lock on a file, which the operating system gives back when its hold
 from __future__ import annotations
 
 import fcntl
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,10 +24,17 @@ class Slots:
     folder: Path
     count: int
     sleep: Callable[[float], None] = time.sleep
+    patience: float = math.inf
+    """Seconds that one waits for a place."""
 
     @contextmanager
     def __call__(self) -> Iterator[int]:
-        """Wait for a free place, hold it, and yield its number."""
+        """Wait for a free place, hold it, and yield its number.
+
+        Raises:
+            TimeoutError: none became free in time.
+        """
+        end = time.monotonic() + self.patience
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         while True:
             for number in range(self.count):
@@ -37,4 +45,6 @@ class Slots:
                         continue
                     yield number
                     return
+            if time.monotonic() >= end:
+                raise TimeoutError(f"no place among {self.count} calls within {self.patience:g} s")
             self.sleep(PAUSE)

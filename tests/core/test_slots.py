@@ -42,3 +42,11 @@ with Slots(Path({str(tmp_path)!r}), 1)():
     subprocess.run([sys.executable, "-c", dying], check=True, timeout=60)
     with slots() as number:
         assert number == 0
+
+
+def test_who_has_no_patience_left_is_told_how_long_it_waited_for_which_places(tmp_path: Path) -> None:
+    slots = Slots(tmp_path, 2, patience=0.1)
+    with slots(), slots(), pytest.raises(TimeoutError, match=r"no place among 2 calls within 0\.1 s"), slots():
+        raise AssertionError("there was a third place")
+    with slots() as free:
+        assert free == 0
