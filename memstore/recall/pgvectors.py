@@ -127,9 +127,9 @@ class PostgresVectors:
             connection.execute("SET LOCAL max_parallel_maintenance_workers = 2")
             index = Identifier(f"{name}_lists{lists}")
             connection.execute(sql.format(index, Identifier(name), Literal(lists)))
-            for one in instead_of:
-                connection.execute(SQL("DROP INDEX IF EXISTS {}").format(Identifier(one)))
             connection.execute(SQL("ANALYZE {}").format(Identifier(name)))
+            for one in instead_of:  # at the end, since nobody can search from here on until all of it is committed
+                connection.execute(SQL("DROP INDEX IF EXISTS {}").format(Identifier(one)))
 
     def clear(self) -> None:
         """Drop the tables of this embedder."""
