@@ -130,3 +130,16 @@ def test_the_counts_of_a_session_are_kept(settings: Settings) -> None:
     made.close()
     with runtime(settings) as rt:
         assert fetched_ahead(rt) == {"local/shop": {"task": (1, 1)}}
+
+
+def test_two_agents_at_once_are_both_told(settings: Settings) -> None:
+    learned(settings)
+    agents = [recorder(settings, f"s{number}", task="refund") for number in (1, 2)]
+    shown = [made.context() for made in agents]
+    for made in agents:
+        noted = made.call("ask", {"whom": "the desk"})
+        made.result(noted.call_id, "yes")
+        assert "ledger-desk-7" in made.context()
+        made.close("success")
+    assert all("ledger-desk-7" in text for text in shown)
+    assert [made.degraded for made in agents] == ["", ""]
