@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import numpy as np
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 
 from instar.memstore.recall.documents import Doc, mark
+from instar.memstore.recall.errors import IndexFailed
 from instar.memstore.recall.index import Vectors, Wanted
 from instar.memstore.recall.pg_session import Session
 from instar.memstore.recall.pgvectors import LISTED, PostgresVectors
@@ -116,6 +118,19 @@ def test_vectors_are_replaced_and_taken_out(vectors: PostgresVectors) -> None:
     assert vectors.of("local", [2]).matrix[0] == pytest.approx(matrix[2], abs=0.001)
     vectors.take("local", [1])
     assert vectors.nearest("local", matrix[0], 5).seqs.tolist() == [2]
+
+
+def test_who_reads_does_not_wait_for_who_writes(postgres: str) -> None:
+    with closing(Session(postgres)) as session, session.writing(), ThreadPoolExecutor(1) as beside:
+        assert beside.submit(session.all, "SELECT 1").result(timeout=60) == [(1,)]
+
+
+def test_a_lost_connection_is_named_and_made_anew(postgres: str) -> None:
+    with closing(Session(postgres)) as session, psycopg.connect(postgres.replace("+psycopg", "")) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 60000)", session.all("SELECT pg_backend_pid()")[0])
+        with pytest.raises(IndexFailed, match="PostgreSQL"):
+            session.all("SELECT 1")
+        assert session.all("SELECT 1") == [(1,)]
 
 
 def test_an_index_of_an_earlier_format_is_made_anew(postgres: str, words: PostgresWords) -> None:
