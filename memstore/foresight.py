@@ -33,14 +33,13 @@ class Recollection:
 
 
 @dataclass(frozen=True, slots=True)
-class _Either:
-    """What is in one of two."""
+class _Any:
+    """What is in any of these."""
 
-    one: Container[str]
-    other: Container[str]
+    parts: tuple[Container[str], ...]
 
     def __contains__(self, page_id: object) -> bool:
-        return page_id in self.one or page_id in self.other
+        return any(page_id in part for part in self.parts)
 
 
 class Foresight(Protocol):
@@ -87,6 +86,8 @@ class Recollections:
         self._held: dict[str, _Held] = {}
         self._known: set[str] = set()
         """All that were ever held: who asks for one that left again gets nothing, and that is no fault."""
+        self._large: set[str] = set()
+        """Of which not even the shortest form fits; they are not fetched again."""
         self._room, self._turn = -1, 0
 
     def __contains__(self, page_id: object) -> bool:
@@ -105,18 +106,22 @@ class Recollections:
             self._foresight.used(wanted)
         room = budget // SHARE
         self._turn += 1
-        found = [(self._turn, one) for one in self._foresight.fetch(_Either(self._held, own))]
+        found = [(self._turn, one) for one in self._foresight.fetch(_Any((own, self._held, self._large)))]
         if room != self._room:  # what each may cost depends on it
             found = [*((held.turn, held.one) for held in self._held.values()), *found]
             for page_id in list(self._held):
                 self._drop(page_id)
             self._room = room
         for turn, one in found:
-            item = None if one.page.id in self._held else _item_of(one, room)
-            if item is not None:
-                self._held[one.page.id] = _Held(turn, one, item)
-                self._known.add(one.page.id)
-                self._working.add(item)
+            if one.page.id in self._held:
+                continue
+            item = _item_of(one, room)
+            if item is None:
+                self._large.add(one.page.id)
+                continue
+            self._held[one.page.id] = _Held(turn, one, item)
+            self._known.add(one.page.id)
+            self._working.add(item)
         self._make_room(room, wanted)
 
     def _make_room(self, room: int, wanted: Collection[str]) -> None:

@@ -217,6 +217,18 @@ class TestCost:
         assert "z" in later
         assert best[0] in later
 
+    def test_what_is_too_large_for_its_share_is_fetched_once(
+        self, store: Store, recall: Recall, begin: Begin
+    ) -> None:
+        large = {f"field{n}": f"zeppelin value{n} " * 20 for n in range(30)}
+        write(store, PageDraft("step", PageType.EVIDENCE, large, id="z", session="before"))
+        harness = begin(budget=200)
+        for number in range(4):
+            harness.post_model(f"zeppelin value{number}", speaker="user" if number == 0 else "assistant")
+            assert harness.assemble().recalled == {}
+        harness.close()
+        assert sum(fetched for fetched, _ in kept_counts(recall, SCOPE)[0].values()) == 1
+
     @settings(max_examples=25, deadline=None)
     @given(budget=st.integers(0, 600), calls=st.integers(0, 12), size=st.integers(1, 60))
     def test_floors_and_faults_are_those_of_a_session_without_foresight(
