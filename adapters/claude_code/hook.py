@@ -25,11 +25,9 @@ PRIME, PRIMED_WITHIN = "--prime", 5.0
 """Seconds that a session waits for what is recalled, once, and then goes on without."""
 
 
-def main() -> int:
-    """Handle one hook; always 0."""
-    given = [word for word in sys.argv[1:] if word != PRIME]
-    named = given[0] if given else os.environ.get("INSTAR_HOME")
-    home = named or os.path.expanduser("~/.instar")  # noqa: PTH111  (pathlib is slow to import)
+def main(home: str = "", *, prime: bool = False) -> int:
+    """Handle one hook; always 0. Without a home it is that of the environment, or the default."""
+    home = home or os.environ.get("INSTAR_HOME") or os.path.expanduser("~/.instar")  # noqa: PTH111  (slow to import)
     folder = f"{home}/spool"
     spool = _module("core/spool.py")
     try:
@@ -41,7 +39,7 @@ def main() -> int:
         events = [{**spool.stamp(AGENT, session, project, kind), **fields} for kind, fields in events_of(payload)]
         name = spool.file_name(AGENT, session)
         file = f"{folder}/{name}.jsonl"
-        primes = PRIME in sys.argv[1:] and payload.get("hook_event_name") == "UserPromptSubmit" and _first(file)
+        primes = prime and payload.get("hook_event_name") == "UserPromptSubmit" and _first(file)
         if events:
             secrets = _module("memstore/secret_patterns.py")
             events = [{field: without_secrets(value, secrets) for field, value in event.items()} for event in events]
@@ -220,4 +218,5 @@ def _module(path: str) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    words = [word for word in sys.argv[1:] if word != PRIME]
+    sys.exit(main(words[0] if words else "", prime=PRIME in sys.argv[1:]))

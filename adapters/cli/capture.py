@@ -83,4 +83,5 @@ def otlp(
 
 def hook(context: typer.Context) -> int:
     """Keep what a hook of Claude Code says on standard input. `instar install claude-code` uses a faster way."""
-    return claude_code.main()
+    settings = settings_of(context)
+    return claude_code.main(str(settings.home), prime=settings.prime)

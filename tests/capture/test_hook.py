@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -242,6 +243,17 @@ def test_doctor_and_status_say_what_waits_and_ingest_stores_it(
     capsys.readouterr()
     assert run_cli(["capture", "status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"files": 0, "bytes": 0, "since": "", "alarms": []}
+
+
+def test_the_hook_as_a_command_keeps_events_in_its_home(
+    settings: Settings, rt: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    payload = {"session_id": "s1", "cwd": "/work/shop", "hook_event_name": "UserPromptSubmit", "prompt": "Hello."}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(payload).encode())))
+    assert run_cli(["--home", str(settings.home), "hook"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == [settings.home.name]
+    assert drain(rt).events == 1
 
 
 def test_no_secret_of_a_known_shape_reaches_the_spool(settings: Settings, rt: Runtime) -> None:
