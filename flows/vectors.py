@@ -23,7 +23,7 @@ from instar.flows.errors import VectorsEnded
 from instar.flows.exclusive import alone
 from instar.flows.orphans import MARK
 from instar.flows.server import LOG_LIMIT, usable
-from instar.memstore.recall.owner import answers, wanted
+from instar.memstore.recall.owner import answers, owner_of, wanted
 from instar.memstore.recall.wire import SOCKET
 
 START_TIMEOUT = 30.0
@@ -100,8 +100,10 @@ class VectorsOwner:
             if not self._daemon.alive():
                 gone: State = "ended" if (self._folder / SOCKET).exists() else "stopped"
                 return VectorsStatus(gone, None, self._daemon.log)
-            state: State = "starting" if self._daemon.age() < BOOTING else "hangs"
-            if answers(self._folder):
+            grown = self._daemon.age() >= BOOTING
+            state: State = "hangs" if grown else "starting"
+            # Until it is grown it listens before it can answer; one that was stopped listens too, and never does.
+            if owner_of(self._folder) if grown else answers(self._folder):
                 state = "running"
             elif wanted(self._folder):
                 state = "waits"

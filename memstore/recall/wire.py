@@ -9,8 +9,9 @@ import json
 import os
 import socket
 import struct
+import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -24,7 +25,10 @@ from instar.memstore.recall.index import Matrix, Seqs
 SOCKET = "owner.sock"
 _SIZES = struct.Struct(">II")
 _LONGEST_SAID, _LONGEST_BYTES = 1 << 20, 1 << 28
-_SECONDS = 60.0
+_SECONDS, _SECONDS_FOR_A_SEARCH = 60.0, 10.0
+"""How long an owner may say nothing: while it takes vectors in, and to a question for which somebody waits."""
+_LEFT_ALONE = 10.0
+"""Seconds for which an owner that said nothing is not asked again."""
 _PART = 2_000
 
 
@@ -111,11 +115,12 @@ class DistantGraphs:
         self._folder = folder
         self._connection: socket.socket | None = connection
         self._one = Lock()
+        self._silent_until = 0.0
 
     @property
     def lost(self) -> bool:
-        """Whether the owner did not answer last time."""
-        return self._connection is None
+        """Whether the owner ended, so that another may be there. One that lives and says nothing is not lost."""
+        return self._connection is None and time.monotonic() >= self._silent_until
 
     def names(self) -> list[str]:
         """As the owner lists them."""
@@ -124,7 +129,7 @@ class DistantGraphs:
 
     def count(self, name: str) -> int:
         """As the owner counts."""
-        found = self._ask({"ask": "count", "name": name}).said.get("count")
+        found = self._ask({"ask": "count", "name": name}, seconds=_SECONDS_FOR_A_SEARCH).said.get("count")
         return found if isinstance(found, int) else 0
 
     def put(self, name: str, seqs: Seqs, matrix: Matrix) -> None:
@@ -142,7 +147,8 @@ class DistantGraphs:
     def nearest(self, name: str, vector: Matrix, limit: int) -> Seqs:
         """By the owner's graph."""
         asked: dict[str, JsonValue] = {"ask": "nearest", "name": name, "limit": limit}
-        answer = self._ask(asked, np.ascontiguousarray(vector, np.float32).tobytes())
+        data = np.ascontiguousarray(vector, np.float32).tobytes()
+        answer = self._ask(asked, data, seconds=_SECONDS_FOR_A_SEARCH)
         return np.frombuffer(answer.data, np.int64)
 
     def drop(self, name: str) -> None:
@@ -151,7 +157,7 @@ class DistantGraphs:
 
     def owner(self) -> int:
         """The pid of the process that answers."""
-        found = self._ask({"ask": "who"}).said.get("pid")
+        found = self._ask({"ask": "who"}, seconds=_SECONDS_FOR_A_SEARCH).said.get("pid")
         return found if isinstance(found, int) else 0
 
     def close(self) -> None:
@@ -159,25 +165,33 @@ class DistantGraphs:
         with self._one:
             self._hang_up()
 
-    def _ask(self, said: Mapping[str, JsonValue], data: bytes = b"") -> Message:
+    def _ask(self, said: Mapping[str, JsonValue], data: bytes = b"", *, seconds: float = _SECONDS) -> Message:
+        message = Message(said, data)
         with self._one:
-            answer = self._once(Message(said, data)) or self._once(Message(said, data))
+            answer = self._once(message, seconds) or self._once(message, seconds)
         if answer is None:
             raise IndexFailed(str(self._folder), "the process that owns it does not answer")
         if isinstance(error := answer.said.get("error"), str):
             raise IndexFailed(str(self._folder), error)
         return answer
 
-    def _once(self, message: Message) -> Message | None:
-        """One attempt: whatever is asked may be asked twice."""
+    def _once(self, message: Message, seconds: float) -> Message | None:
+        """One attempt: whatever is asked may be asked twice, but not of an owner that lives and says nothing."""
+        if time.monotonic() < self._silent_until:
+            return None
         if self._connection is None:
             self._connection = connect(self._folder)
         if self._connection is None:
             return None
-        with suppress(OSError):
+        self._connection.settimeout(seconds)
+        try:
             send(self._connection, message)
             if (answer := receive(self._connection)) is not None:
                 return answer
+        except TimeoutError:
+            self._silent_until = time.monotonic() + _LEFT_ALONE
+        except OSError:
+            pass  # it ended, or was replaced
         self._hang_up()
         return None
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,24 @@ def test_a_killed_one_is_named_and_replaced(home: Path) -> None:
     again = owner.start()
     assert again.state == "running"
     assert again.pid != first.pid
+
+
+def test_one_that_was_stopped_hangs_when_it_is_no_longer_young_and_is_replaced(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("instar.memstore.recall.wire._SECONDS_FOR_A_SEARCH", 0.5)
+    owner = VectorsOwner(home)
+    first = owner.start()
+    assert first.pid is not None
+    os.kill(first.pid, signal.SIGSTOP)
+    try:
+        os.utime(home / "index" / "vectors.alive", (0, 0))  # it was started long ago
+        assert owner.status().state == "hangs"
+        again = owner.start()
+        assert (again.state, again.pid != first.pid) == ("running", True)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(first.pid, signal.SIGCONT)
 
 
 def test_it_waits_for_who_has_the_vectors_and_then_takes_over(home: Path) -> None:

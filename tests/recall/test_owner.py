@@ -269,3 +269,25 @@ def test_an_owner_that_falls_silent_in_the_middle_is_a_failure_and_no_answer(tmp
             graphs.count("some")
         assert graphs.lost
         graphs.close()
+
+
+def test_an_owner_that_lives_and_says_nothing_is_waited_for_once_and_left_alone_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("instar.memstore.recall.wire._SECONDS_FOR_A_SEARCH", 0.2)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        with short_path(tmp_path) as path:
+            listener.bind(path)
+        listener.listen()
+        connection = connect(tmp_path)
+        assert connection is not None
+        graphs = DistantGraphs(tmp_path, connection)
+        for _ in range(3):
+            with pytest.raises(IndexFailed, match="does not answer"):
+                graphs.nearest("some", np.zeros(4, np.float32), 3)
+        assert not graphs.lost
+        listener.accept()[0].close()
+        listener.settimeout(0)
+        with pytest.raises(BlockingIOError):  # it was not even asked again
+            listener.accept()
+        graphs.close()
