@@ -157,7 +157,7 @@ def _prime(home: str, session: str, project: str, prompt: str) -> None:
     command = [sys.executable, "-I", "-m", "instar.adapters.claude_code.priming", home]
     try:
         done = subprocess.run(command, input=asked.encode(), capture_output=True, timeout=PRIMED_WITHIN, check=True)
-    except subprocess.SubprocessError as error:
+    except (subprocess.SubprocessError, OSError) as error:
         said = getattr(error, "stderr", b"") or b""
         reason = (
             said.decode(errors="replace").strip().rpartition("\n")[2] or f"not within {PRIMED_WITHIN:.0f} seconds"
