@@ -20,7 +20,10 @@ AT_ONCE = 128
 """Texts in one request."""
 PATIENCE = 10.0
 """Seconds that are spent on waiting for a server that says that it is busy, all its answers together."""
-_SECONDS = 60
+_SECONDS, _SECONDS_FOR_A_QUERY = 60, 10
+"""How long a server may say nothing: while it works on a batch, and on a single text, for which somebody waits."""
+_LEFT_ALONE = 30.0
+"""Seconds for which a server is not asked again that could not be reached or said nothing."""
 _LONGEST = 256 * 1024 * 1024
 _FIRST_PAUSE = 0.5
 _BUSY = frozenset(
@@ -46,6 +49,8 @@ class Endpoint:
         self._base, self._model, self._key, self._sleep = base.rstrip("/"), model, key, sleep
         self.name = f"{model}@{self._base}"
         self._length = 0
+        self._silent = (0.0, "")
+        """Until when it is left alone, on the monotonic clock, and why."""
         # An address that sends elsewhere would be sent the key as well.
         self._opener = urllib.request.build_opener(_NoRedirect)
 
@@ -86,10 +91,13 @@ class Endpoint:
     def _answer(self, texts: list[str]) -> object:
         """What the server says; one that is busy is asked again, as it wishes, while there is patience left."""
         body = json.dumps({"model": self._model, "input": texts, "encoding_format": "float"}).encode()
+        until, why = self._silent
+        if time.monotonic() < until:
+            raise EmbedderFailed(self.name, f"{why}; it is asked again after {_LEFT_ALONE:.0f} s")
         left, pause = PATIENCE, _FIRST_PAUSE
         while True:
             try:
-                return self._once(body)
+                return self._once(body, _SECONDS_FOR_A_QUERY if len(texts) == 1 else _SECONDS)
             except urllib.error.HTTPError as error:
                 with error:
                     said = error.read(2_000).decode(errors="replace")
@@ -98,17 +106,21 @@ class Endpoint:
                 if error.code not in _BUSY or wait > left:
                     reason = redact(" ".join(said.split())[:200]).text
                     raise EmbedderFailed(self.name, f"HTTP {error.code}: {reason}") from error
-            except (OSError, ValueError) as error:
+            except OSError as error:
+                why = f"{type(error).__name__}: {error}"[:300]
+                self._silent = (time.monotonic() + _LEFT_ALONE, why)
+                raise EmbedderFailed(self.name, why) from error
+            except ValueError as error:
                 raise EmbedderFailed(self.name, f"{type(error).__name__}: {error}"[:300]) from error
             self._sleep(wait)
             left, pause = left - wait, pause * 2
 
-    def _once(self, body: bytes) -> object:
+    def _once(self, body: bytes, seconds: float) -> object:
         headers = {"Content-Type": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         request = urllib.request.Request(f"{self._base}/embeddings", body, headers)  # noqa: S310  (checked above)
-        with self._opener.open(request, timeout=_SECONDS) as answer:
+        with self._opener.open(request, timeout=seconds) as answer:
             said = answer.read(_LONGEST + 1)
         if len(said) > _LONGEST:
             raise ValueError("the answer is too long")

@@ -5,6 +5,7 @@ Chroma gets vectors that are computed here, sends nothing anywhere and fetches n
 
 from __future__ import annotations
 
+import http.client
 import os
 import shutil
 import sqlite3
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
 
 _AT_ONCE = 2_000
+_SILENCE = 10.0
+"""Seconds after which a server that says nothing has failed."""
 _DATABASE = "chroma.sqlite3"
 _TABLES = frozenset({"collections", "segments", "embeddings_queue"})
 """Tables without which Chroma opens its database, and then answers nothing."""
@@ -197,8 +200,27 @@ def server_graphs(host: str, port: int) -> ChromaGraphs:
 
     location = f"{host}:{port}"
     try:
+        _greet(host, port)
         client = chromadb.HttpClient(host, port, settings=Settings(anonymized_telemetry=False))
+        # Chroma's client waits without end, and takes no setting for it.
+        getattr(client, "_server")._session.timeout = _SILENCE  # noqa: B009
         client.heartbeat()
     except (ChromaError, OSError, ValueError, RuntimeError) as error:
         raise IndexFailed(location, f"{type(error).__name__}: {error}"[:300]) from error
     return ChromaGraphs(client, location)
+
+
+def _greet(host: str, port: int) -> None:
+    """Ask for a sign of life.
+
+    Raises:
+        OSError: there is none within a moment.
+    """
+    connection = http.client.HTTPConnection(host, port, timeout=_SILENCE)
+    try:
+        connection.request("GET", "/api/v2/heartbeat")
+        connection.getresponse().read(1_000)
+    except http.client.HTTPException as error:
+        raise ConnectionError(f"what answers there is no server of Chroma: {error}") from error
+    finally:
+        connection.close()
