@@ -60,12 +60,31 @@ def owner(chroma: Path) -> Iterator[subprocess.Popen[bytes]]:
         child.wait()
 
 
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    """A folder with an owner that many tests ask, since a start takes a second, and its pid."""
+    folder = tmp_path_factory.mktemp("lasting") / "chroma"
+    child = started(folder)
+    try:
+        wait_until(lambda: answers(folder), "nobody listens")
+        yield folder, child.pid
+    finally:
+        child.kill()
+        child.wait()
+
+
 @pytest.fixture
-def graphs(chroma: Path, owner: subprocess.Popen[bytes]) -> Iterator[DistantGraphs]:
+def graphs(chroma: Path, lasting: tuple[Path, int]) -> Iterator[DistantGraphs]:
+    """The graphs of that owner in the place of the test's own; empty before, the owner unharmed after."""
+    chroma.parent.mkdir(mode=0o700)
+    chroma.symlink_to(lasting[0])
     connection = connect(chroma)
     assert connection is not None
     asked = DistantGraphs(chroma, connection)
+    for name in asked.names():
+        asked.drop(name)
     yield asked
+    assert asked.owner() == lasting[1]
     asked.close()
 
 
@@ -86,7 +105,7 @@ def opened(store: Store, address: str, chroma: Path) -> Recall:
     )
 
 
-@pytest.mark.usefixtures("owner")
+@pytest.mark.usefixtures("graphs")
 class TestAtTheOwner(LastingContract):
     @pytest.fixture
     def address(self, tmp_path: Path) -> str:
@@ -165,8 +184,9 @@ def test_who_has_the_graphs_for_itself_gives_them_to_an_owner_that_starts(
 
 
 def test_an_owner_that_was_killed_while_it_waited_keeps_nobody_waiting_for_ever(
-    store: Store, address: str, chroma: Path
+    store: Store, address: str, chroma: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("instar.memstore.recall.owner._AWAITED", 0.3)
     write(store, say("the red lamp", id="a"))
     chroma.mkdir(parents=True)
     (chroma / "owner.wanted").touch()
@@ -191,7 +211,7 @@ def test_a_long_path_is_no_obstacle(tmp_path: Path) -> None:
         child.wait()
 
 
-def test_graphs_answer_as_they_would_here(graphs: DistantGraphs, owner: subprocess.Popen[bytes]) -> None:
+def test_graphs_answer_as_they_would_here(graphs: DistantGraphs, lasting: tuple[Path, int]) -> None:
     seqs = np.arange(1, 4_501, dtype=np.int64)
     matrix = np.random.default_rng(1).standard_normal((len(seqs), 32)).astype(np.float32)
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
@@ -203,7 +223,7 @@ def test_graphs_answer_as_they_would_here(graphs: DistantGraphs, owner: subproce
     assert graphs.count("some") == 4_498
     graphs.drop("some")
     graphs.drop("some")
-    assert (graphs.count("some"), graphs.owner()) == (0, owner.pid)
+    assert (graphs.count("some"), graphs.owner()) == (0, lasting[1])
 
 
 @pytest.mark.parametrize(
