@@ -20,6 +20,7 @@ from pathlib import Path
 
 from instar.flows.errors import CannotEnd
 
+LOG_LIMIT = 5_000_000
 PRIVATE = 0o600
 POLL = 0.05
 KILL_GRACE = 5.0
@@ -153,9 +154,16 @@ class Daemon:
             return ""
         return "\n".join(text.rstrip().splitlines()[-count:])
 
-    def log_size(self) -> int:
-        """The offset at which the next line is logged."""
-        return self.log.stat().st_size if self.log.exists() else 0
+    def turn_log(self) -> int:
+        """Set a large log aside under the same name with `.1`; returns the offset at which the next line is logged.
+
+        For a starter: a process that runs goes on writing where it was.
+        """
+        size = self.log.stat().st_size if self.log.exists() else 0
+        if size <= LOG_LIMIT:
+            return size
+        self.log.replace(self.log.with_name(f"{self.log.name}.1"))
+        return 0
 
 
 def detach(lock: int) -> None:

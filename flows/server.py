@@ -56,7 +56,6 @@ BOOTING = 60.0
 PATIENCE = 10.0
 ANSWER_TIMEOUT = 2.0
 State = Literal["running", "starting", "hangs", "stopped"]
-LOG_LIMIT = 5_000_000
 SERVING = (sys.executable, "-P", "-m", "instar.flows.serving")
 
 
@@ -161,10 +160,7 @@ class Server:
 
     def _launch(self, claimed: int, port: int | None) -> tuple[ServerInfo, int]:
         """Start the process on a port that is already bound: no one can take it in between."""
-        log = self._daemon.log
-        if self._daemon.log_size() > LOG_LIMIT:
-            log.replace(log.with_name(f"{log.name}.1"))
-        logged = self._daemon.log_size()
+        log, logged = self._daemon.log, self._daemon.turn_log()
         token = secrets.token_hex(32)
         with self._bind(port) as listener:
             address = f"http://{HOST}:{listener.getsockname()[1]}"

@@ -22,7 +22,7 @@ from instar.flows.daemon import POLL, Daemon
 from instar.flows.errors import VectorsEnded
 from instar.flows.exclusive import alone
 from instar.flows.orphans import MARK
-from instar.flows.server import LOG_LIMIT, usable
+from instar.flows.server import usable
 from instar.memstore.recall.owner import answers, owner_of, wanted
 from instar.memstore.recall.wire import SOCKET
 
@@ -110,10 +110,7 @@ class VectorsOwner:
             return VectorsStatus(state, self._daemon.pid(), self._daemon.log)
 
     def _launch(self, timeout: float) -> VectorsStatus:
-        log = self._daemon.log
-        if self._daemon.log_size() > LOG_LIMIT:
-            log.replace(log.with_name(f"{log.name}.1"))
-        logged, began = self._daemon.log_size(), time.monotonic()
+        log, logged, began = self._daemon.log, self._daemon.turn_log(), time.monotonic()
         with self._daemon.claim() as claimed:
             if claimed is None:
                 return self.status()

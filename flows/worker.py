@@ -29,7 +29,7 @@ from instar.flows.errors import WorkerEnded, WorkerNotReady
 from instar.flows.exclusive import alone
 from instar.flows.orphans import MARK, end_marked
 from instar.flows.record import ServerInfo
-from instar.flows.server import LOG_LIMIT, usable
+from instar.flows.server import usable
 
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 60.0
@@ -132,10 +132,7 @@ class Worker:
     def _launch(
         self, server: ServerInfo, settings: Settings, project: Path, wanted: str, timeout: float
     ) -> WorkerRecord:
-        log = self._daemon.log
-        if self._daemon.log_size() > LOG_LIMIT:
-            log.replace(log.with_name(f"{log.name}.1"))
-        logged, began = self._daemon.log_size(), time.monotonic()
+        log, logged, began = self._daemon.log, self._daemon.turn_log(), time.monotonic()
         given = {"address": server.address, "token": server.token, "settings": wanted}
         with self._daemon.claim() as claimed:
             if claimed is None:
