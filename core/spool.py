@@ -82,8 +82,12 @@ class SpoolFile:
         # A writer that died in the middle of a line leaves half of one; it must not take ours with it.
         torn = size > 0 and os.pread(self._fd, 1, size - 1) != b"\n"
         data = (b"\n" if torn else b"") + lines.encode("utf-8", "replace")
-        while data:
-            data = data[os.write(self._fd, data) :]
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+        except OSError:
+            os.ftruncate(self._fd, size)  # half an event is none, and takes room from the next
+            raise
         if sync:
             os.fdatasync(self._fd)
 
