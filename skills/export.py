@@ -15,6 +15,7 @@ def export_package(package: Package, target: Path, name: str) -> Path:
 
     Raises:
         ExportRefused: something else, or an edited export, is in the way.
+        OSError: it cannot be written there; what was there is as it was.
     """
     folder, fresh, old = target / name, target / f".{name}.new", target / f".{name}.old"
     if os.path.lexists(old) and not os.path.lexists(folder):
@@ -23,7 +24,11 @@ def export_package(package: Package, target: Path, name: str) -> Path:
         _must_be_ours(folder, check(package).lineage)
     for left in (fresh, old):
         shutil.rmtree(left, ignore_errors=True)
-    write_package(fresh, package)
+    try:
+        write_package(fresh, package)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
     if folder.exists():
         folder.rename(old)
     fresh.rename(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -49,6 +50,14 @@ CODES: dict[type[Exception], int] = {
     MemstoreError: 4,
     SkillsError: 5,
 }
+REFUSED = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EROFS: "name a place that can be written",
+    errno.EACCES: "give this user the permission, or name another place",
+    errno.EPERM: "give this user the permission, or name another place",
+}
+"""What the machine refuses to any command, by the number of the system's error, and the remedy."""
 KNOWN: tuple[type[Exception], ...] = (InstarError, *CODES)
 
 app = typer.Typer(
@@ -117,8 +126,13 @@ def run(arguments: list[str]) -> int:
         # first. Closing quietly is what other commands do.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    except OSError as error:
+        if error.errno not in REFUSED:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{place}{error.strerror}; {REFUSED[error.errno]}, and run the same command again", 3)
     except typer.Exit as stop:
-        return stop.exit_code
+        code = stop.exit_code
     except TyperException as error:
         path = getattr(getattr(error, "ctx", None), "command_path", "instar")
         return _fail(f"{error} Try: {path} --help", 2)

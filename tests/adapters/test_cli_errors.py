@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from instar.adapters.cli import main
 from instar.memstore import open_store
 
 ROOT = Path(__file__).parents[2]
@@ -143,6 +145,37 @@ def test_a_full_disk_is_named_and_the_store_stays_intact(run, expect_one_line, s
     fresh = run("ingest", SAMPLES, "--json")
     done, whole = json.loads(again.out), json.loads(fresh.out)
     assert done["new"] + done["unchanged"] == whole["new"]
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EROFS, "can be written"),
+        (errno.EACCES, "permission"),
+    ],
+)
+def test_what_the_machine_refuses_to_any_command_is_one_line_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, remedy: str
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number), "/srv/skills/some")
+
+    monkeypatch.setattr(main, "app", refused)
+    assert main.run(["skills", "export"]) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"instar: /srv/skills/some: {os.strerror(number)}; ")
+    assert remedy in line
+
+
+def test_a_failure_of_the_machine_that_nobody_expects_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(main, "app", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        main.run(["skills", "export"])
 
 
 def test_output_that_nobody_reads_to_its_end_is_no_error(run, tmp_path) -> None:

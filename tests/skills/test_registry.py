@@ -252,6 +252,36 @@ def test_an_export_is_the_same_bytes_under_the_skills_own_name(tmp_path, make_pa
     assert [child.name for child in target.iterdir()] == ["order-status"]
 
 
+EXPORT_TO_A_FULL_DISK = """
+import errno, sys
+from pathlib import Path
+from instar.skills.export import export_package
+from instar.skills.package import read_package
+disk, package = Path(sys.argv[1]), read_package(Path(sys.argv[2]))
+target, filling = disk / "skills", disk / "filling"
+target.mkdir()
+with filling.open("wb", buffering=0) as file:
+    try:
+        while file.write(bytes(4096)):
+            pass
+    except OSError:
+        file.truncate(file.tell() - 4096)
+try:
+    export_package(package, target, "order-status")
+except OSError as error:
+    print(errno.errorcode[error.errno], list(target.iterdir()))
+filling.unlink()
+print(read_package(export_package(package, target, "order-status")).digest)
+"""
+
+
+def test_an_export_that_finds_no_room_leaves_nothing_behind(tmp_path, make_package, record_for, on_a_small_disk):
+    registry, files = Registry(tmp_path / "home"), make_package()
+    registry.publish(files, record=record_for(files))
+    said = on_a_small_disk(EXPORT_TO_A_FULL_DISK, str(registry.get("order-status").path)).splitlines()
+    assert said == ["ENOSPC []", digest(files)]
+
+
 @pytest.mark.parametrize("obstacle", ["a stranger's skill", "an edited export", "another lineage", "a link"])
 def test_an_export_never_overwrites_what_is_not_ours(tmp_path, make_package, record_for, obstacle):
     registry, files = Registry(tmp_path / "home"), make_package()
