@@ -111,10 +111,10 @@ def _brief(asker: Asker, within: float) -> Asker:
     longest = min(within, own.timeout_seconds or asker.settings.timeout_seconds)
     judge = own.model_copy(update={"timeout_seconds": longest})
     settings = asker.settings.model_copy(update={"judge": judge, "retries": 0})
-    # Connections are shared with whoever closes the asker; which model answers for a role is settled anew.
     limiter = asker.limiter
     if isinstance(limiter, Slots):
         limiter = replace(limiter, patience=within)
+    # Connections are shared with whoever closes the asker; which model answers for a role is settled anew.
     return replace(asker, settings=settings, limiter=limiter, _completers={})
 
 

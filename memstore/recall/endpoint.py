@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
@@ -106,7 +107,7 @@ class Endpoint:
                 if error.code not in _BUSY or wait > left:
                     reason = redact(" ".join(said.split())[:200]).text
                     raise EmbedderFailed(self.name, f"HTTP {error.code}: {reason}") from error
-            except OSError as error:
+            except (OSError, http.client.HTTPException) as error:
                 why = f"{type(error).__name__}: {error}"[:300]
                 self._silent = (time.monotonic() + _LEFT_ALONE, why)
                 raise EmbedderFailed(self.name, why) from error

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateCollectionConfiguration
 
 _AT_ONCE = 2_000
-_SILENCE = 10.0
-"""Seconds after which a server that says nothing has failed."""
+_SILENCE, _WORK = 10.0, 60.0
+"""Seconds after which a server has failed that gives no sign of life, and one that was asked for something."""
 _DATABASE = "chroma.sqlite3"
 _TABLES = frozenset({"collections", "segments", "embeddings_queue"})
 """Tables without which Chroma opens its database, and then answers nothing."""
@@ -203,7 +203,7 @@ def server_graphs(host: str, port: int) -> ChromaGraphs:
         _greet(host, port)
         client = chromadb.HttpClient(host, port, settings=Settings(anonymized_telemetry=False))
         # Chroma's client waits without end, and takes no setting for it.
-        getattr(client, "_server")._session.timeout = _SILENCE  # noqa: B009
+        getattr(client, "_server")._session.timeout = _WORK  # noqa: B009
         client.heartbeat()
     except (ChromaError, OSError, ValueError, RuntimeError) as error:
         raise IndexFailed(location, f"{type(error).__name__}: {error}"[:300]) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -39,6 +40,29 @@ def test_an_embedder_that_cannot_be_reached_is_left_alone_too(silent: socket.soc
         embedder(["a question"])
     with pytest.raises(EmbedderFailed, match="asked again after 30 s"):
         embedder(["a question"])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"220 mail.example.org ESMTP\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{"],
+    ids=["mail", "half"],
+)
+def test_an_embedder_that_speaks_something_else_or_stops_in_the_middle_is_an_error(
+    silent: socket.socket, said: bytes
+) -> None:
+    def answer() -> None:
+        with silent.accept()[0] as connection:
+            connection.recv(10_000)
+            connection.sendall(said)
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(10_000):
+                pass
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    with pytest.raises(EmbedderFailed):
+        Endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}/v1", "small")(["a question"])
+    thread.join()
 
 
 def test_a_server_of_vectors_that_says_nothing_is_an_error(
