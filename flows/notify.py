@@ -14,6 +14,7 @@ import os
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http.client import HTTPException
 
 import httpx
 from prefect import get_run_logger
@@ -64,7 +65,7 @@ async def _told(target: str, notice: Notice) -> str:
                 await _through_block(target, notice)
         except _Unknown as error:
             return str(error)
-        except (NotificationError, OSError, ValueError, KeyError, httpx.HTTPError) as error:
+        except (NotificationError, OSError, ValueError, KeyError, HTTPException, httpx.HTTPError) as error:
             reason = f"{type(error).__name__} (the address is not shown)"
         else:
             return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +24,9 @@ from pathlib import Path
 from instar.flows.environment import adopt_environment
 adopt_environment(Path(sys.argv[1]), sys.argv[2])
 from instar.core.settings import load_settings
+from instar.flows import notify as telling
 from instar.flows.notify import Notice, notify
+telling.PAUSES = (0.1, 0.2)
 settings = load_settings(os.environ, {"home": sys.argv[1]})
 failed = asyncio.run(notify(settings, Notice("a night failed", "the sandbox is gone", "http://127.0.0.1/runs/1")))
 print(json.dumps(failed))
@@ -80,6 +83,29 @@ def hook() -> Iterator[Hook]:
         thread.join()
 
 
+@pytest.fixture
+def mail() -> Iterator[int]:
+    """The port of a server that speaks no HTTP."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet() -> None:
+            while True:
+                try:
+                    connection = listener.accept()[0]
+                except OSError:
+                    return
+                with connection:
+                    connection.sendall(b"220 mail.example.org ESMTP\r\n")
+                    while connection.recv(10_000):
+                        pass
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        yield int(listener.getsockname()[1])
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
 def run(script: str, server: Server, info: ServerInfo, *arguments: str, **variables: str) -> tuple[str, str]:
     ran = subprocess.run(
         [sys.executable, "-c", script, str(server.home), info.address, *arguments],
@@ -115,17 +141,23 @@ def test_a_prefect_notification_block_is_told(server: Server, running: ServerInf
 
 
 def test_who_cannot_be_told_is_named_without_the_secret_and_stops_nobody(
-    server: Server, running: ServerInfo, hook: Hook
+    server: Server, running: ServerInfo, hook: Hook, mail: int
 ) -> None:
-    targets = "env:GONE,env:DEAD,slack-webhook/nowhere,env:TEAM_HOOK"
+    targets = "env:GONE,env:DEAD,env:MAIL,slack-webhook/nowhere,env:TEAM_HOOK"
+    odd = f"http://127.0.0.1:{mail}/hook?key=very-secret"
     dead = "http://127.0.0.1:9/hook?key=very-secret"
-    shown, said = run(NOTIFY, server, running, INSTAR_NOTIFY=targets, DEAD=dead, TEAM_HOOK=hook.url)
+    shown, said = run(NOTIFY, server, running, INSTAR_NOTIFY=targets, DEAD=dead, MAIL=odd, TEAM_HOOK=hook.url)
     failed = json.loads(shown)
-    assert [line.partition(": ")[0] for line in failed] == ["env:GONE", "env:DEAD", "slack-webhook/nowhere"]
+    assert [line.partition(": ")[0] for line in failed] == [
+        "env:GONE",
+        "env:DEAD",
+        "env:MAIL",
+        "slack-webhook/nowhere",
+    ]
     assert len(hook.heard) == 1
     assert "very-secret" not in shown + said
     assert "the worker has no such variable" in failed[0]
-    assert "there is no such block" in failed[2]
+    assert "there is no such block" in failed[3]
 
 
 @pytest.mark.parametrize("entry", ["https://hooks.example/T0/secret", "env:", "slack-webhook", "a b/c"])
