@@ -28,12 +28,6 @@ _KEYWORDS, _FROM_EACH = 8, 3
 class Primed:
     """What a task begins with."""
 
-    @property
-    def answer(self) -> Answer:
-        """The same as an answer: what was learned comes first."""
-        rules = (f"what was learned adds: {', '.join(self.keywords)}",) if self.keywords else ()
-        return Answer(self.status, (*self.long_term, *self.short_term), self.reasons, rules=rules)
-
     long_term: tuple[Hit, ...]
     short_term: tuple[Hit, ...]
     keywords: tuple[str, ...]
@@ -41,26 +35,35 @@ class Primed:
     status: Status
     reasons: tuple[str, ...] = ()
 
+    @property
+    def answer(self) -> Answer:
+        """The same as an answer: what was learned comes first."""
+        rules = (f"what was learned adds: {', '.join(self.keywords)}",) if self.keywords else ()
+        return Answer(self.status, (*self.long_term, *self.short_term), self.reasons, rules=rules)
+
 
 def prime(recall: Recall, by: Principal, task: str, *, scope: str, limit: int = 5) -> Primed:
     """What was learned about a task, and the recent steps that this points to."""
     learned: list[Hit] = []
-    status = Status.NO_MATCH
-    reasons: dict[str, None] = {}
+    answers: list[Answer] = []
     for kind in LONG_TERM:
-        answer = recall.search(by, task, scope=scope, filters=Filters(kind=kind), limit=_FROM_EACH, literal=True)
-        status = _worse(status, answer.status)
-        reasons |= dict.fromkeys(answer.reasons)
-        learned += answer.hits
+        answers.append(
+            recall.search(by, task, scope=scope, filters=Filters(kind=kind), limit=_FROM_EACH, literal=True)
+        )
+        learned += answers[-1].hits
     learned.sort(key=lambda hit: (-hit.score, -hit.page.seq))
     keywords = _keywords(task, (hit.page for hit in learned[:limit]))
     answer = recall.search(by, " ".join([task, *keywords]), scope=scope, limit=3 * limit, literal=True)
     known = {hit.page.id for hit in learned}
     recent = [hit for hit in answer.hits if hit.page.id not in known and hit.page.kind in DETAILS]
-    reasons |= dict.fromkeys(answer.reasons)
-    return Primed(
-        tuple(learned[:limit]), tuple(recent[:limit]), keywords, _worse(status, answer.status), tuple(reasons)
-    )
+    status = answer.status
+    # What was not in the index yet is less with every search: the last one says how much that is.
+    reasons = dict.fromkeys(answer.reasons)
+    for earlier in answers:
+        if _worse(earlier.status, answer.status) is not answer.status:
+            reasons |= dict.fromkeys(earlier.reasons)
+        status = _worse(status, earlier.status)
+    return Primed(tuple(learned[:limit]), tuple(recent[:limit]), keywords, status, tuple(reasons))
 
 
 def _keywords(task: str, pages: Iterable[Page]) -> tuple[str, ...]:

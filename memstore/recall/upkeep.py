@@ -116,9 +116,13 @@ class Upkeep:
             found.append(str(error))
         try:
             if lag := self._lag(self.words.through()):
-                found.append(f"{_about(lag)} not in the index yet; `instar reindex` brings it up to date")
+                found.append(
+                    f"{_about(lag)} not in the index yet; searches bring them in bit by bit, `instar reindex` at once"
+                )
             elif self.serving and (lag := self._lag(self.serving.vectors.through())):
-                found.append(f"{_about(lag)} without vectors yet; `instar reindex` brings them up to date")
+                found.append(
+                    f"{_about(lag)} without vectors yet; searches make them bit by bit, `instar reindex` at once"
+                )
         except IndexFailed as error:
             found.append(str(error))
         return list(dict.fromkeys(found))

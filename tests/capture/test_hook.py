@@ -8,11 +8,13 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from instar.adapters.claude_code import priming
 from instar.adapters.cli.main import run as run_cli
 from instar.core.drain import drain, spool_alarms
 from instar.core.learn import distill, window
@@ -165,6 +167,29 @@ def test_nothing_is_added_without_the_wish_or_without_knowledge(settings: Settin
     assert added(hook(settings, "UserPromptSubmit", "--prime", prompt="Make a refund.")) == ""
     learned(rt, "Refunds go to the desk first.")
     assert added(hook(settings, "UserPromptSubmit", prompt="Make a refund.", session_id="s2")) == ""
+
+
+def test_what_was_not_looked_at_yet_is_told_with_what_was_found(
+    settings: Settings, rt: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("instar.memstore.recall.feed.BATCH", 1)
+    monkeypatch.setattr(priming, "PATIENCE", 0.0)
+    asked = {"session": "s1", "project": "shop", "prompt": "Make a refund."}
+    for number in range(40):
+        learned(rt, f"Parcel {number} left the depot.", f"other-{number}")
+    learned(rt, "Refunds go to the desk first.")
+    for number in range(40):
+        learned(rt, f"Letter {number} left the depot.", f"later-{number}")
+    with pytest.raises(priming.Incomplete, match="not in the index yet") as lacking:
+        priming.primed(settings, **asked)
+    assert str(lacking.value).count("not in the index yet") == 1
+    told: list[str] = []
+    for _ in range(30):
+        with suppress(priming.Incomplete):
+            told.append(priming.primed(settings, **asked))
+    assert "Not everything could be looked at" in told[0]
+    assert "desk first" in told[0]
+    assert "Not everything" not in told[-1]
 
 
 def test_an_index_that_is_in_the_way_costs_the_agent_nothing(settings: Settings, rt: Runtime) -> None:
