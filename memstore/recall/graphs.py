@@ -202,12 +202,27 @@ def server_graphs(host: str, port: int) -> ChromaGraphs:
     try:
         _greet(host, port)
         client = chromadb.HttpClient(host, port, settings=Settings(anonymized_telemetry=False))
-        # Chroma's client waits without end, and takes no setting for it.
-        getattr(client, "_server")._session.timeout = _WORK  # noqa: B009
+        graphs = _ServedGraphs(client, location)
         client.heartbeat()
     except (ChromaError, OSError, ValueError, RuntimeError) as error:
         raise IndexFailed(location, f"{type(error).__name__}: {error}"[:300]) from error
-    return ChromaGraphs(client, location)
+    return graphs
+
+
+class _ServedGraphs(ChromaGraphs):
+    """Over HTTP. Chroma's client waits without end, takes no setting for it, and leaves its connections open."""
+
+    def __init__(self, client: ClientAPI, location: str) -> None:
+        super().__init__(client, location)
+        asking: tuple[Any, Any] = (client, getattr(client, "_admin_client"))  # noqa: B009
+        self._sessions = {id(each._server._session): each._server._session for each in asking}
+        for session in self._sessions.values():
+            session.timeout = _WORK
+
+    def close(self) -> None:
+        super().close()
+        for session in self._sessions.values():
+            session.close()
 
 
 def _greet(host: str, port: int) -> None:

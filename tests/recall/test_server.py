@@ -18,9 +18,6 @@ from instar.memstore.recall.fakes import HashedWords
 from instar.memstore.recall.graphs import server_graphs
 from instar.memstore.recall.testing import found, say
 
-# chromadb 1.5.9 leaves the connections of its HTTP clients to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 
 @pytest.fixture
 def port() -> int:
@@ -49,7 +46,7 @@ def server(port: int, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
-    """What chromadb leaves behind is collected here, and not in the midst of another test."""
+    """A connection that was left open is a warning here, and not in the midst of another test."""
     yield
     gc.collect()
 
