@@ -216,25 +216,31 @@ class _Container:
         )
 
     def _remove(self) -> None:
-        """Nothing stays. An engine that cannot remove a container any more is broken.
+        remove(self._client, self._id)
 
-        Raises:
-            SandboxFailed: it could not be removed.
-        """
-        deadline = time.monotonic() + REMOVE_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                knock()
-                self._client.remove_container(self._id, force=True, v=True)
-            except docker.errors.NotFound:
-                return
-            except docker.errors.APIError as error:
-                if error.status_code != HTTPStatus.CONFLICT:  # the engine is removing it by itself
-                    raise SandboxFailed(NAME, f"a container could not be removed: {error}") from error
-            except (OSError, *UNREACHABLE) as error:
-                raise SandboxFailed(NAME, f"the engine went away: {error}") from error
-            time.sleep(0.01)
-        raise SandboxFailed(NAME, f"container {self._id[:12]} could not be removed")
+
+def remove(client: Any, container: str, within: float = REMOVE_SECONDS) -> None:
+    """Nothing stays. An engine that cannot remove a container any more is broken.
+
+    Raises:
+        SandboxFailed: it could not be removed.
+    """
+    deadline, refusal = time.monotonic() + within, ""
+    while time.monotonic() < deadline:
+        try:
+            knock()
+            client.remove_container(container, force=True, v=True)
+        except docker.errors.NotFound:
+            return
+        except docker.errors.APIError as error:
+            # It is removing it by itself, or could not kill what ended at that moment: the next time it can.
+            if error.status_code not in {HTTPStatus.CONFLICT, HTTPStatus.INTERNAL_SERVER_ERROR}:
+                raise SandboxFailed(NAME, f"a container could not be removed: {error}") from error
+            refusal = f": {error}"
+        except (OSError, *UNREACHABLE) as error:
+            raise SandboxFailed(NAME, f"the engine went away: {error}") from error
+        time.sleep(0.01)
+    raise SandboxFailed(NAME, f"container {container[:12]} could not be removed{refusal}")
 
 
 def _host_config(client: Any, job: Job, folder: Path) -> dict[str, object]:

@@ -11,8 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+import requests
+from docker.errors import APIError, NotFound
 
-from instar.sandbox.docker import Docker
+from instar.sandbox.docker import Docker, remove
 from instar.sandbox.errors import SandboxFailed, SandboxUnavailable
 from instar.sandbox.image import TAG, connect
 from instar.sandbox.profile import profile
@@ -89,6 +91,33 @@ def test_a_container_dies_with_the_process_that_started_it(docker):
     _wait_for(lambda: _containers(parent.pid) == [])
     Docker().probe()
     assert not list(Path(tempfile.gettempdir()).glob(f"instar-job-{parent.pid}-*"))
+
+
+class _Engine:
+    """Answers requests to remove a container with these numbers in turn; the last one again and again."""
+
+    def __init__(self, *statuses: int) -> None:
+        self._statuses = list(statuses)
+
+    def remove_container(self, container: str, **_: bool) -> None:
+        status = self._statuses.pop(0) if len(self._statuses) > 1 else self._statuses[0]
+        response = requests.Response()
+        response.status_code = status
+        raise (NotFound if status == 404 else APIError)("refused", response, "is not running")
+
+
+def test_a_container_that_ended_while_it_was_to_be_killed_is_removed_the_next_time(monkeypatch):
+    monkeypatch.setattr("instar.sandbox.docker.knock", lambda: None)
+    engine = _Engine(500, 409, 404)
+    remove(engine, "c1")
+    assert engine._statuses == [404]
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_an_engine_that_goes_on_refusing_to_remove_a_container_is_broken(monkeypatch, status):
+    monkeypatch.setattr("instar.sandbox.docker.knock", lambda: None)
+    with pytest.raises(SandboxFailed, match=r"could not be removed: .*is not running"):
+        remove(_Engine(status), "c1", within=0.05)
 
 
 def test_a_container_removed_from_outside_is_no_result_of_the_job(docker):
