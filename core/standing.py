@@ -55,12 +55,12 @@ def rollback(rt: Runtime, skill: str, *, by: str, to: str = "", comment: str = "
         SkillQuarantined: the version was moved aside, because its files had changed.
     """
     by = may_decide(rt, by)
-    settle(rt, skill)
+    earlier = settle(rt, skill)
     entries, before = _known(rt, skill)
     target = rt.registry.get(skill, to) if to else _earlier(entries, before, skill)
     if before is not None and target.record.version == before:
         raise NotFound(f"{skill} {before} is in force already", f"`instar skills history {skill}` shows all versions")
-    return _decide(rt, _change(skill, entries, target, before=before, by=by, comment=comment))
+    return _decide(rt, _change(skill, entries, target, before=before, by=by, comment=comment), earlier + 1)
 
 
 def retire(rt: Runtime, skill: str, *, by: str, comment: str = "") -> Change:
@@ -73,18 +73,23 @@ def retire(rt: Runtime, skill: str, *, by: str, comment: str = "") -> Change:
         AlreadyDecided: someone changed the skill at this moment.
     """
     by = may_decide(rt, by)
-    settle(rt, skill)
+    earlier = settle(rt, skill)
     entries, before = _known(rt, skill)
     if before is None:
         raise NotFound(f"{skill} is retired already", f"`instar skills rollback {skill}` brings it back")
-    return _decide(rt, _change(skill, entries, None, before=before, by=by, comment=comment))
+    return _decide(rt, _change(skill, entries, None, before=before, by=by, comment=comment), earlier + 1)
 
 
-def settle(rt: Runtime, skill: str) -> None:
-    """Carry out what was decided about a skill and interrupted, in the order in which it was decided."""
+def settle(rt: Runtime, skill: str) -> int:
+    """Carry out what was decided about a skill and interrupted, in the order in which it was decided.
+
+    Returns how many decisions there are: who decides next bears the next number, and meets whoever was faster.
+    """
     list_reviews(rt)
-    for page in _changes(rt, skill):
+    changes = _changes(rt, skill)
+    for page in changes:
         _carry_out(rt, Change.model_validate(page.content))
+    return len(changes)
 
 
 def history(rt: Runtime, skill: str) -> list[Change]:
@@ -108,8 +113,7 @@ def _change(
     )
 
 
-def _decide(rt: Runtime, change: Change) -> Change:
-    number = len(_changes(rt, change.skill)) + 1
+def _decide(rt: Runtime, change: Change, number: int) -> Change:
     change = change.model_copy(update={"page": f"{records.DECISION}-{change.skill}.{number}"})
     content: dict[str, JsonValue] = change.model_dump(mode="json")
     page = PageDraft(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from instar.core import standing
 from instar.core.build import Built
 from instar.core.errors import AlreadyDecided, NotFound
 from instar.core.opening import open_retirement
@@ -182,6 +183,27 @@ def test_two_retirements_at_once_are_one_and_the_other_is_told(settings: Setting
     assert len(told) == 1
     with runtime(settings) as rt:
         assert len(history(rt, drafts[0].skill)) == 1
+
+
+def test_who_looked_before_a_retirement_and_decides_after_it_is_told(
+    settings: Settings, drafts: list[Built], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with runtime(settings) as rt:
+        approve(rt, drafts[0].review)
+    looked = standing._known
+
+    def overtaken(rt: Runtime, skill: str) -> object:
+        monkeypatch.setattr(standing, "_known", looked)
+        seen = looked(rt, skill)
+        with runtime(settings) as other:
+            retire(other, skill, by="bob")
+        return seen
+
+    monkeypatch.setattr(standing, "_known", overtaken)
+    with runtime(settings) as rt, pytest.raises(AlreadyDecided, match="retire by bob"):
+        retire(rt, drafts[0].skill, by="ada")
+    with runtime(settings) as rt:
+        assert [change.by for change in history(rt, drafts[0].skill)] == ["bob"]
 
 
 def test_the_steps_of_the_kill_tests_are_all_the_steps(settings: Settings, drafts: list[Built]) -> None:
