@@ -75,8 +75,9 @@ with open_store(address) as store:
 
 
 @pytest.fixture
-def owner(address: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that opens the index and feeds it."""
+def owner(store: Store, address: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that opens the index of many pages, all of which it finds written, and feeds it."""
+    many(store)
     child = subprocess.Popen([sys.executable, "-c", CHILD, address, str(folder)], stdout=subprocess.PIPE, text=True)
     try:
         yield child
@@ -154,7 +155,6 @@ def test_an_index_of_another_store_is_forgotten(store: Store, address: str, fold
 def test_a_second_process_answers_by_words_while_the_first_owns_the_vectors(
     store: Store, address: str, folder: Path, owner: subprocess.Popen[str]
 ) -> None:
-    many(store)
     wait_for(owner, "done")
     with opened(store, address, folder) as recall:
         answer = recall.search(ALICE, "subject77", scope="local")
@@ -167,7 +167,6 @@ def test_a_second_process_answers_by_words_while_the_first_owns_the_vectors(
 def test_a_killed_owner_leaves_the_index_to_the_next(
     store: Store, address: str, folder: Path, owner: subprocess.Popen[str]
 ) -> None:
-    many(store)
     wait_for(owner, "done")
     owner.send_signal(signal.SIGKILL)
     owner.wait()
@@ -179,7 +178,6 @@ def test_a_killed_owner_leaves_the_index_to_the_next(
 def test_a_builder_that_was_killed_is_continued(
     store: Store, address: str, folder: Path, owner: subprocess.Popen[str]
 ) -> None:
-    many(store)
     wait_for(owner, "1000")
     owner.send_signal(signal.SIGKILL)
     owner.wait()
