@@ -26,6 +26,14 @@ from instar.memstore import PageDraft, PageType
 from instar.memstore.tokens import count_tokens
 
 HOOK = Path(__file__).parents[2] / "adapters" / "claude_code" / "hook.py"
+PATIENT = """
+import sys
+sys.argv = sys.argv[1:]
+with open(sys.argv[0]) as hook:
+    text = hook.read().replace('PRIMED_WITHIN = "--prime", 5.0', 'PRIMED_WITHIN = "--prime", 50.0')
+exec(compile(text, sys.argv[0], "exec"), {"__name__": "__main__", "__file__": sys.argv[0]})
+"""
+"""The same hook, which waits for what is known as long as a machine with other work needs."""
 
 
 def hook(settings: Settings, event: str, *flags: str, **fields: Any) -> subprocess.CompletedProcess[str]:
@@ -34,8 +42,9 @@ def hook(settings: Settings, event: str, *flags: str, **fields: Any) -> subproce
 
 
 def send(settings: Settings, text: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    patience = ["-c", PATIENT] if "--prime" in flags else []
     return subprocess.run(
-        [sys.executable, "-I", "-S", HOOK, *flags],
+        [sys.executable, "-I", "-S", *patience, HOOK, *flags],
         input=text,
         env={**os.environ, "INSTAR_HOME": str(settings.home)},
         capture_output=True,

@@ -109,7 +109,7 @@ def test_a_worker_that_ends_while_starting_shows_its_last_words(make: Make, mode
 
 def test_a_worker_that_never_serves_is_ended_again(make: Make, home: Path) -> None:
     with pytest.raises(WorkerNotReady, match="booting"):
-        start(make("silent"), timeout=1.0)
+        start(make("silent"), timeout=5.0)
     assert marked(home) == []
 
 
