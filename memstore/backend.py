@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from instar.memstore.faults import Fault
 from instar.memstore.pages import Page, PageType, State
 from instar.memstore.writes import BatchRecord, JournalEntry
+
+T = TypeVar("T")
 
 
 class Raced(Exception):
@@ -208,8 +210,8 @@ class Backend(Protocol):
         """A consistent view; ends with the block."""
         ...
 
-    def write(self) -> AbstractContextManager[Transaction]:
-        """A write transaction: a clean end of the block commits durably, an exception rolls back."""
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        """What comes of work in a write transaction: its clean end commits durably, an exception rolls back."""
         ...
 
     def check(self) -> list[str]:

@@ -61,7 +61,7 @@ class Maintenance:
             erased = self._log(tx, heads, "erase", reason)
             return erased + self._erase_uncommitted(tx, set(ids), set(erased), reason)
 
-        return self._run(work)
+        return self._backend.write(work)
 
     def _erase_uncommitted(self, tx: Transaction, ids: set[str], erased: set[str], reason: str) -> list[str]:
         waiting = {staged.seq: staged for grant in self._by.grants for staged in tx.staged(grant, None)}
@@ -106,7 +106,7 @@ class Maintenance:
                     dropped += len(old)
             return dropped
 
-        return self._run(work)
+        return self._backend.write(work)
 
     def _superfluous(self, versions: list[Page], retention: Retention) -> list[Page]:
         old = versions[:-1]
@@ -123,7 +123,7 @@ class Maintenance:
             tx.hide([page.id for page in heads], hidden)
             return self._log(tx, heads, "archive" if hidden else "restore", reason)
 
-        return self._run(work)
+        return self._backend.write(work)
 
     def _heads(self, tx: Transaction, ids: Collection[str]) -> list[Page]:
         heads = list(tx.heads(ids).values())
@@ -145,10 +145,6 @@ class Maintenance:
                 for page_id, scope, version in done
             ]
         )
-
-    def _run(self, work: Callable[[Transaction], T]) -> T:
-        with self._backend.write() as tx:
-            return work(tx)
 
 
 def is_erased(page: Page) -> bool:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from instar.memstore.backend import LogQuery, OutboxRow, Query, Raced, Staged
 from instar.memstore.faults import Fault
 from instar.memstore.pages import Page, digest_of
 from instar.memstore.scopes import within
 from instar.memstore.writes import BatchRecord, JournalEntry
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -203,13 +206,13 @@ class MemoryBackend:
         with self._lock:
             yield _Transaction(self._state)
 
-    @contextmanager
-    def write(self) -> Iterator[_Transaction]:
+    def write(self, work: Callable[[_Transaction], T]) -> T:
         """A transaction: applied at a clean end, forgotten otherwise."""
         with self._lock:
             transaction = _Transaction(self._state)
-            yield transaction
+            done = work(transaction)
             transaction.apply()
+            return done
 
     def check(self) -> list[str]:
         """Pages whose bytes do not match their hash."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain, groupby
 from select import POLLIN, poll
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, CursorResult, Engine, Executable, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, InvalidatePoolError
@@ -53,6 +53,7 @@ _SEQS_AND_SHARE = (
     f"SELECT nextval('{schema.PAGE_SEQ}'), pg_advisory_xact_lock_shared({_WRITING}) "  # noqa: S608  (constants)
     "FROM generate_series(1, %s)"
 )
+T = TypeVar("T")
 
 
 class PostgresBackend:
@@ -86,13 +87,12 @@ class PostgresBackend:
         with self._translated(), self._engine.begin() as snapshot:
             yield _Transaction(snapshot, self._settled)
 
-    @contextmanager
-    def write(self) -> Iterator[SqlTransaction]:
+    def write(self, work: Callable[[SqlTransaction], T]) -> T:
         """A snapshot that may be changed; raises `Raced` when somebody else changed the same."""
         with self._translated():
             transaction = self._writer()
             try:
-                yield transaction
+                done = work(transaction)
                 transaction.settle()
             except BaseException:
                 transaction.abandon()
@@ -101,6 +101,7 @@ class PostgresBackend:
                 self._idle.append(transaction)
             else:
                 transaction.connection.close()
+            return done
 
     def _writer(self) -> _Transaction:
         """A connection that is still there, with no transaction on it."""

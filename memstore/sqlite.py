@@ -9,9 +9,10 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
@@ -59,6 +60,8 @@ _BY_CODE: dict[int, type[StoreUnavailable]] = {
     sqlite3.SQLITE_AUTH: StoreNotPermitted,
 }
 
+T = TypeVar("T")
+
 
 class SqliteBackend:
     """A file that several processes may use at once: WAL, full synchronisation, one writer at a time.
@@ -87,8 +90,7 @@ class SqliteBackend:
         with self._translated(), self._begin("BEGIN") as connection:
             yield SqlTransaction(connection)
 
-    @contextmanager
-    def write(self) -> Iterator[SqlTransaction]:
+    def write(self, work: Callable[[SqlTransaction], T]) -> T:
         """A transaction that holds the write lock from its first moment."""
         # Threads of one process take turns here, so that they do not wait for each other in the file.
         with self._turn:
@@ -97,8 +99,9 @@ class SqliteBackend:
                 driver = transaction.driver
                 _begin_writing(driver, self._timeout)
                 try:
-                    yield transaction
+                    done = work(transaction)
                     driver.execute("COMMIT")
+                    return done
                 finally:
                     if driver.in_transaction:
                         driver.execute("ROLLBACK")

@@ -190,8 +190,7 @@ class Store(PageReader):
     def _transact(self, work: Callable[[Transaction], T]) -> T:
         for attempt in range(_ATTEMPTS):
             try:
-                with self._backend.write() as tx:
-                    return work(tx)
+                return self._backend.write(work)
             except Raced:
                 time.sleep(random.uniform(0, 0.002 * attempt))  # noqa: S311  (so that two do not meet again)
         raise StoreFailed("store", f"other writers were faster {_ATTEMPTS} times")

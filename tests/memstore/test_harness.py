@@ -1,6 +1,8 @@
 """The harness keeps an agent's memory by the contract, through compaction and resets, and counts what went wrong."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 import pytest
 
@@ -174,6 +176,9 @@ def test_a_session_sees_the_standing_pages_of_the_scopes_above_it_and_no_others(
     assert "another session" not in text
 
 
+T = TypeVar("T")
+
+
 class CountingBackend:
     """Counts the transactions that pass through it."""
 
@@ -184,9 +189,9 @@ class CountingBackend:
         self.transactions += 1
         return self._inner.read()
 
-    def write(self) -> AbstractContextManager[Transaction]:
+    def write(self, work: Callable[[Transaction], T]) -> T:
         self.transactions += 1
-        return self._inner.write()
+        return self._inner.write(work)
 
     def check(self) -> list[str]:
         return self._inner.check()

@@ -120,9 +120,11 @@ HOLDER = """
 import sys
 from instar.memstore import open_store
 from instar.memstore.testing import ALICE, DESK, step
-with open_store(sys.argv[1]) as store, store._backend.write():
+def hold(_):
     print("held", flush=True)
     sys.stdin.readline()
+with open_store(sys.argv[1]) as store:
+    store._backend.write(hold)
 """
 
 
@@ -375,5 +377,4 @@ def test_what_a_session_begins_with_is_found_without_looking_at_other_pages(path
 def test_a_reader_is_not_held_up_by_a_writer(path: Path) -> None:
     with open_store(f"sqlite:///{path}", busy_timeout=0.1) as store:
         write(store, step(id="p"))
-        with store._backend.write():
-            assert store.get(ALICE, "p") is not None
+        assert store._backend.write(lambda _: store.get(ALICE, "p")) is not None

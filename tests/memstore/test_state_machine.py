@@ -29,6 +29,7 @@ from instar.memstore import (
     Store,
     open_store,
 )
+from instar.memstore.backend import Transaction
 from instar.memstore.testing import ALICE, DESK
 
 FIELDS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 3), max_size=3)
@@ -117,13 +118,14 @@ class AgainstADict(RuleBasedStateMachine):
         page = self.store.get(ALICE, page_id)
         if page is None:
             return
-        with contextlib.suppress(_Crash), self.store._backend.write() as tx:
+
+        def die(tx: Transaction) -> None:
             tx.put([dataclasses.replace(page, version=page.version + 1)], "batch-of-the-dead")
             tx.hide([page_id], not page.hidden)
-            self.die()
+            raise _Crash
 
-    def die(self) -> None:
-        raise _Crash
+        with contextlib.suppress(_Crash):
+            self.store._backend.write(die)
 
     @rule()
     def reopen(self) -> None:
