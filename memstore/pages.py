@@ -11,6 +11,8 @@ from enum import IntEnum, StrEnum
 
 from pydantic import JsonValue
 
+from instar.memstore.records import quick
+
 ERASED = "erased"
 """The only field of the content of an erased page."""
 
@@ -76,6 +78,7 @@ RESIDENCY: Mapping[PageType, Residency] = {
 }
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """Where a page comes from: words for people, and the pages it rests on, which must resolve."""
@@ -84,6 +87,7 @@ class Provenance:
     references: tuple[str, ...] = ()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class PageDraft:
     """A page before it is written.
@@ -109,6 +113,7 @@ class PageDraft:
     expires_at: datetime | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Representations:
     """The four representations of one page version, with their token counts, made when it is written."""
@@ -131,6 +136,7 @@ class Representations:
         return (0, *self.tokens)[level]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Page:
     """One committed version of a page. Earlier versions stay readable by their number.

@@ -15,6 +15,7 @@ from instar.memstore.backend import Transaction
 from instar.memstore.door import Door
 from instar.memstore.errors import BatchClosed, InvalidRequest
 from instar.memstore.pages import Page, PageDraft, digest_of
+from instar.memstore.records import quick
 from instar.memstore.redaction import Finding
 from instar.memstore.represent import Representer
 from instar.memstore.scopes import Principal
@@ -40,6 +41,7 @@ def token(size: int) -> str:
     return os.urandom(size).hex()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Request:
     """A closed batch, as the store sees it."""

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pydantic import JsonValue
 
 from instar.memstore.pages import PageDraft, Pin, Representations, State
+from instar.memstore.records import quick
 from instar.memstore.redaction import Finding
 
 
@@ -72,6 +73,7 @@ class Rejection:
         return f"{self.op} {self.page_id}: {self.code} ({self.detail})"
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One staged write, redacted. `problem` is set when it can never pass, whatever the store holds."""
@@ -92,6 +94,7 @@ class Entry:
     problem: Rejection | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What a batch did. It exists only when everything in it is durable."""
@@ -120,6 +123,7 @@ class JournalStatus(StrEnum):
     """Done by the maintenance door: expired, archived, erased, hidden, shown."""
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
     """One line of the journal. It never holds a secret, and holds a value only where that was rejected."""
