@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import islice
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -11,6 +12,8 @@ from pydantic import JsonValue
 SHORT = 320
 """Characters below which a text is not worth shortening."""
 _SHARE = 0.35
+_STRING, _ITEMS, _NAMES = 160, 3, 24
+"""What is left of a JSON value: characters of a string, items of a list, fields of a mapping."""
 _LOOKED_AT = 20_000
 _UNIT = re.compile(r"[^\n.!?。！？；]*(?:[.!?](?=\s)|[.!?]\Z|[。！？；]|\n|\Z|[.!?])[ \t]*")
 _WORD = re.compile(r"[A-Za-z0-9_]{3,}|[\u3400-\u9fff]")
@@ -76,17 +79,16 @@ def _elide(text: str, limit: int) -> str:
     return text[:head] + note + (text[-tail:] if tail else "")
 
 
-def shorten_value(value: JsonValue, *, string: int = 160, items: int = 3) -> JsonValue:
+def shorten_value(value: JsonValue) -> JsonValue:
     """A JSON value of the same shape: long strings elided, long lists and mappings cut with a count of the rest."""
     if isinstance(value, str):
-        return value if len(value) <= string else _elide(value, string)
+        return value if len(value) <= _STRING else _elide(value, _STRING)
     if isinstance(value, list):
-        short: list[JsonValue] = [shorten_value(item, string=string, items=items) for item in value[:items]]
-        return short if len(value) <= items else [*short, f"… {len(value) - items} more"]
+        short: list[JsonValue] = [shorten_value(item) for item in value[:_ITEMS]]
+        return short if len(value) <= _ITEMS else [*short, f"… {len(value) - _ITEMS} more"]
     if isinstance(value, dict):
-        names = list(value)
-        kept = {name: shorten_value(value[name], string=string, items=items) for name in names[: items * 8]}
-        if len(names) > items * 8:
-            kept["…"] = f"{len(names) - items * 8} more"
+        kept = {name: shorten_value(item) for name, item in islice(value.items(), _NAMES)}
+        if len(value) > _NAMES:
+            kept["…"] = f"{len(value) - _NAMES} more"
         return kept
     return value

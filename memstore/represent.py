@@ -19,13 +19,15 @@ from instar.memstore.pages import (
     digest_of,
     handle,
 )
-from instar.memstore.tokens import count_tokens
+from instar.memstore.records import quick
+from instar.memstore.tokens import Counted, count_below, count_tokens
 
 _BRIEF = 120
 _HINT = 40
 _POINTER_FIELDS = ("tool", "status", "title", "name", "role", "speaker", "span")
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What representations are made of."""
@@ -70,16 +72,16 @@ class BriefFields:
 
     def key_fields(self, subject: Subject) -> Mapping[str, JsonValue]:
         """Scalars and short strings as they are; larger values shortened when the page must keep its structure."""
-        return {name: brief for name, value in subject.content.items() if (brief := _brief(value)) is not None}
+        return {
+            name: value for name, value in subject.content.items() if value is not None and _size(value) <= _BRIEF
+        }
 
 
-def _brief(value: JsonValue) -> JsonValue:
+def _size(value: JsonValue) -> int:
+    """Characters of what can be long."""
     if isinstance(value, str):
-        return value if len(value) <= _BRIEF else None
-    if isinstance(value, (list, dict)):
-        text = canonical(value)
-        return value if len(text) <= _BRIEF else None
-    return value
+        return len(value)
+    return len(canonical(value)) if isinstance(value, (list, dict)) else 0
 
 
 class Representer:
@@ -98,41 +100,36 @@ class Representer:
         shortened forms costs more tokens than `full`, the pointer of a very short page excepted."""
         full = subject.text or content_json
         digest = digest_of(full)
-        tokens_full = count_tokens(full)
-        pointer = self._pointer(subject, digest)
-        structured, tokens_structured = self._structured(subject, full, tokens_full, pointer)
-        compressed, tokens_compressed = self._compressed(subject, full, tokens_full, pointer)
-        return Representations(
-            full=full,
-            compressed=compressed,
-            structured=structured,
-            pointer=pointer,
-            tokens=(count_tokens(pointer), tokens_structured, tokens_compressed, tokens_full),
-            digest=digest,
-        )
+        whole = Counted(full, count_tokens(full))
+        line = self._pointer(subject, digest)
+        pointer = Counted(line, count_tokens(line))
+        structured = self._structured(subject, whole, pointer)
+        compressed = self._compressed(subject, whole, pointer)
+        tokens = (pointer.tokens, structured.tokens, compressed.tokens, whole.tokens)
+        return Representations(full, compressed.text, structured.text, line, tokens, digest)
 
-    def _compressed(self, subject: Subject, full: str, tokens_full: int, pointer: str) -> tuple[str, int]:
-        if len(full) <= SHORT:
-            return full, tokens_full
-        short = self._compressor.compress(full) if subject.text else canonical(shorten_value(dict(subject.content)))
-        return _shorter(f"{pointer}\n{short}", full, tokens_full)
+    def _compressed(self, subject: Subject, whole: Counted, pointer: Counted) -> Counted:
+        if len(whole.text) <= SHORT:
+            return whole
+        if subject.text:
+            return _shorter(whole, pointer, self._compressor.compress(whole.text))
+        return _shorter(whole, pointer, canonical(shorten_value(dict(subject.content))))
 
-    def _structured(self, subject: Subject, full: str, tokens_full: int, pointer: str) -> tuple[str, int]:
+    def _structured(self, subject: Subject, whole: Counted, pointer: Counted) -> Counted:
         if RESIDENCY[subject.type].floor == Level.STRUCTURED and not self._fields.chosen(subject):
             # Their floor is what the rest of the session depends on: all typed fields, or all of the text.
-            whole = canonical(subject.content) if subject.content else full
-            return (whole, tokens_full) if whole == full else (whole, count_tokens(whole))
-        fields = self._fields.key_fields(subject)
-        brief = canonical(fields) if fields else canonical({"text": full[:_BRIEF]})
-        return _shorter(f"{pointer}\n{brief}", full, tokens_full)
+            typed = canonical(subject.content) if subject.content else whole.text
+            return whole if typed == whole.text else Counted(typed, count_tokens(typed))
+        fields = self._fields.key_fields(subject) or {"text": whole.text[:_BRIEF]}
+        return _shorter(whole, pointer, canonical(fields))
 
     def _pointer(self, subject: Subject, digest: str) -> str:
         hints = [subject.kind]
         if subject.state != State.SUCCESS:
             hints.append(subject.state.value)
+        content = subject.content
         for name in _POINTER_FIELDS:
-            value = subject.content.get(name)
-            if isinstance(value, (str, int)) and value != "":
+            if name in content and isinstance(value := content[name], (str, int)) and value != "":
                 hints.append(f"{name}={_hint(str(value))}")
         if subject.type == PageType.PREFERENCE:
             hints.append(f"scope={subject.scope}")
@@ -141,15 +138,18 @@ class Representer:
         return f"[{handle(subject.id, subject.version, digest)} {' '.join(hints)}]"
 
 
-def _shorter(text: str, full: str, tokens_full: int) -> tuple[str, int]:
-    """The text with its tokens, or `full` where the text is no shorter."""
-    if len(text) >= len(full):
-        return full, tokens_full
-    tokens = count_tokens(text)
-    return (text, tokens) if tokens < tokens_full else (full, tokens_full)
+def _shorter(whole: Counted, pointer: Counted, short: str) -> Counted:
+    """What is short below the pointer; the whole where that is no shorter."""
+    text = f"{pointer.text}\n{short}"
+    if len(text) >= len(whole.text):
+        return whole
+    tokens = count_below(pointer, short)
+    return Counted(text, tokens) if tokens < whole.tokens else whole
 
 
 def _hint(value: str) -> str:
     """A short value on one line, without the brackets that end a pointer."""
+    if len(value) <= _HINT and value.isidentifier():  # as most are
+        return value
     line = " ".join(value[:_HINT].replace("[", "(").replace("]", ")").split())
     return line if line.isprintable() else "".join(letter for letter in line if letter.isprintable())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class _Tokenizer(Protocol):
@@ -22,3 +22,21 @@ def _tokenizer() -> _Tokenizer:
 def count_tokens(text: str) -> int:
     """Tokens of a text in the o200k vocabulary; text that looks like a special token counts as ordinary text."""
     return _tokenizer().count(text)
+
+
+class Counted(NamedTuple):
+    """A text with its tokens."""
+
+    text: str
+    tokens: int
+
+
+def count_below(head: Counted, rest: str) -> int:
+    """Tokens of the head, a line end, and the rest.
+
+    A bracket that ends the head after a letter or digit is one token, with the line end behind it or without. There
+    the vocabulary's pattern always splits, unless more line ends or slashes follow, so that the parts add up.
+    """
+    if head.text[-1:] == "]" and head.text[-2:-1].isalnum() and rest[:1] not in ("\n", "\r", "/"):
+        return head.tokens + count_tokens(rest)
+    return count_tokens(f"{head.text}\n{rest}")
