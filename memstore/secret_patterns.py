@@ -5,11 +5,12 @@ Quantifiers are bounded and starts are literal or behind a boundary, so that hos
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+
+from instar.memstore.bystanders import imported
 
 _CI = re.IGNORECASE
 
@@ -211,7 +212,7 @@ def third_party() -> tuple[SecretPattern, ...]:
     """The chosen patterns of detect-secrets, imported when first asked for: it pulls in an HTTP client."""
     found: list[SecretPattern] = []
     for module, detector, kind, anchors in _THIRD_PARTY:
-        loaded = importlib.import_module(f"detect_secrets.plugins.{module}")
+        loaded = imported(f"detect_secrets.plugins.{module}")
         patterns = getattr(loaded, detector).denylist
         found += [SecretPattern(kind, anchors, pattern, anchored=False) for pattern in patterns]
     return tuple(found)

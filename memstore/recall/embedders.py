@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from instar.memstore.bystanders import imported
 from instar.memstore.errors import InvalidRequest
 from instar.memstore.recall.endpoint import Endpoint
 from instar.memstore.recall.errors import EmbedderFailed
@@ -54,8 +55,7 @@ class WordLlama:
 @cache
 def _wordllama() -> Callable[[list[str]], Matrix]:
     """Sums of the vectors of the word pieces: the direction of their mean, in half the time of the package."""
-    import wordllama  # noqa: PLC0415  (loading the weights is not free: only who embeds pays for it)
-
+    wordllama = imported("wordllama")  # loading the weights is not free: only who embeds pays for it
     try:
         model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
     except (OSError, ValueError) as error:
