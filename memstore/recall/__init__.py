@@ -3,7 +3,7 @@
 from instar.memstore.recall.ahead import Ahead
 from instar.memstore.recall.answers import Answer, Filters, Hit, IndexState, Status
 from instar.memstore.recall.embedders import Embedder, embedder_of
-from instar.memstore.recall.errors import EmbedderFailed, IndexFailed, IndexHeld, RecallError
+from instar.memstore.recall.errors import EmbedderFailed, IndexBusy, IndexFailed, IndexHeld, RecallError
 from instar.memstore.recall.links import Link, Relation, link_draft
 from instar.memstore.recall.opening import open_recall
 from instar.memstore.recall.recall import Recall
@@ -15,6 +15,7 @@ __all__ = [
     "EmbedderFailed",
     "Filters",
     "Hit",
+    "IndexBusy",
     "IndexFailed",
     "IndexHeld",
     "IndexState",

@@ -4,6 +4,7 @@ MemstoreError
 └── RecallError
     ├── IndexHeld          another process owns the index
     ├── IndexFailed        the index cannot be read or written; it is derived and can be rebuilt
+    │   ├── IndexBusy          another process is bringing it up to date
     │   └── IndexNotPermitted  the operating system refuses its folder or one of its files
     ├── EmbedderFailed     texts could not be turned into vectors
     └── RerankerFailed     hits could not be put into another order
@@ -45,6 +46,15 @@ class IndexFailed(RecallError):
         # Told by its words: an index in another process or on a server says no more than that.
         full = any(words in self.reason for words in _FULL)
         return f"{self.location}: {self.reason}; {_ROOM if full else self.remedy}"
+
+
+class IndexBusy(IndexFailed):
+    """Another process, or another thread of this one, is bringing the index up to date."""
+
+    remedy = "wait for it, and try again"
+
+    def __init__(self, location: str, reason: str = "another process is bringing the index up to date") -> None:
+        super().__init__(location, reason)
 
 
 class IndexNotPermitted(IndexFailed):

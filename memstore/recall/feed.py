@@ -18,6 +18,8 @@ from instar.memstore.recall.index import Matrix, TextCache, VectorKeeper, Vector
 from instar.memstore.store import Store
 
 BATCH = 1_000
+TURN = 60.0
+"""Seconds to wait for a turn where nobody waits for an answer."""
 DETAILS = frozenset({"step", "message", "tool-call"})
 """Kinds of the single steps of a session, which leave the index after some time."""
 DETAILS_BEFORE = "details-before"
@@ -96,11 +98,12 @@ class Feed:
         with self._store.snapshot() as view:
             return len(view.outbox(cursor, most))
 
-    def step(self, sides: Sequence[Side], *, words: bool = True) -> bool:
+    def step(self, sides: Sequence[Side], *, words: bool = True, within: float = TURN) -> bool:
         """Bring in one batch of whatever is furthest behind; False when nothing is behind.
 
         Raises:
             StoreUnavailable: the store cannot be read.
+            IndexBusy: others are bringing in something, for more than so many seconds.
             IndexFailed, IndexHeld: a part of the index cannot be written.
             EmbedderFailed: there are no vectors to be had.
         """
@@ -111,7 +114,10 @@ class Feed:
         if batch is None:
             return False
         # Vectors take as long as all the rest, most of it outside of Python: they are made beside it.
-        with ThreadPoolExecutor(max(len(sides), 1), thread_name_prefix="instar-vectors") as beside:
+        with (
+            self._words.turn(within),
+            ThreadPoolExecutor(max(len(sides), 1), thread_name_prefix="instar-vectors") as beside,
+        ):
             made = [beside.submit(_apply, side, batch) for side, at in zip(sides, behind, strict=True) if at == start]
             if words and through == start:
                 self._words.apply(batch.docs, [seq for seq, _ in batch.gone], batch.through)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,8 @@ from instar.memstore.recall.errors import IndexFailed
 
 Seqs = NDArray[np.int64]
 Matrix = NDArray[np.float32]
+NOTED_WITHIN = 0.1
+"""Seconds that it may take until it can be noted what was shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,14 @@ class Postings(Protocol):
 class WordIndex(Postings, Protocol):
     """The index of words, with its writer's side. Each call is atomic, and visible to all processes after it."""
 
+    def turn(self, within: float) -> AbstractContextManager[None]:
+        """Be the one that brings the index up to date while the block runs; blocks cannot be nested.
+
+        Raises:
+            IndexBusy: another process or thread is, and was for so many seconds.
+        """
+        ...
+
     def through(self) -> int:
         """The last change of the outbox that is in the index."""
         ...
@@ -101,7 +112,7 @@ class WordIndex(Postings, Protocol):
         ...
 
     def note_shown(self, shown: Mapping[int, int]) -> None:
-        """Add to how often documents were shown."""
+        """Add to how often documents were shown; a search waits for it, no longer than `NOTED_WITHIN`."""
         ...
 
     def fade(self, share: float) -> None:

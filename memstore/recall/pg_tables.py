@@ -31,6 +31,8 @@ SCHEMA: tuple[LiteralString, ...] = (
     "CREATE INDEX IF NOT EXISTS recall_terms_held ON recall_terms USING gin(terms)"
     " WITH (gin_pending_list_limit = 128)",
 )
+_LAST = "recall_docs_created"
+"""What came into the schema last: who has it has all of it."""
 FORMAT_NAME = "format"
 """Under this name the format of the tables is kept."""
 
@@ -48,6 +50,13 @@ def format_of(connection: psycopg.Connection[Any]) -> str | None:
         return None
     found = connection.execute("SELECT value FROM recall_meta WHERE name = %s", [FORMAT_NAME]).fetchone()
     return found[0] if found else ""
+
+
+def is_made(connection: psycopg.Connection[Any], number: int) -> bool:
+    """Whether everything is there in this format."""
+    if format_of(connection) != str(number):
+        return False
+    return connection.execute("SELECT to_regclass(%s) IS NOT NULL", [_LAST]).fetchone() == (True,)
 
 
 def remember(connection: psycopg.Connection[Any], name: str, value: str) -> None:

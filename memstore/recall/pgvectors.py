@@ -48,9 +48,10 @@ class PostgresVectors:
     def __init__(self, address: str, embedder: str) -> None:
         self._session, self._embedder = Session(address, _SETTINGS), suffix_of(embedder)
         self._known: set[str] = set()
-        with self._session.writing() as connection:
-            for statement in _SCHEMA:
-                connection.execute(statement)
+        if self._session.all("SELECT to_regclass('recall_texts') IS NULL")[0][0]:
+            with self._session.writing() as connection:
+                for statement in _SCHEMA:
+                    connection.execute(statement)
 
     def put(self, root: str, vectors: Vectors) -> None:
         """Add, or replace."""
@@ -122,7 +123,7 @@ class PostgresVectors:
 
     def _build(self, name: str, lists: int, instead_of: Collection[str]) -> None:
         sql = SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING ivfflat (vector halfvec_cosine_ops) WITH (lists = {})")
-        with self._session.writing() as connection:
+        with self._session.transaction() as connection:  # takes its time, and writes nothing that others write
             connection.execute("SET LOCAL maintenance_work_mem = '512MB'")
             connection.execute("SET LOCAL max_parallel_maintenance_workers = 2")
             index = Identifier(f"{name}_lists{lists}")

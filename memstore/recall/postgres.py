@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import LiteralString
 
 import numpy as np
@@ -16,9 +17,19 @@ import numpy as np
 from instar.memstore.recall.documents import Doc, root_of
 from instar.memstore.recall.embedders import Embedder
 from instar.memstore.recall.feed import Side
-from instar.memstore.recall.index import Row, Seqs, Wanted, WordIndex, counts_in
+from instar.memstore.recall.index import NOTED_WITHIN, Row, Seqs, Wanted, WordIndex, counts_in
 from instar.memstore.recall.pg_session import Session, listed
-from instar.memstore.recall.pg_tables import DERIVED, FORMAT_NAME, SCHEMA, format_of, put, remember, take, term_hash
+from instar.memstore.recall.pg_tables import (
+    DERIVED,
+    FORMAT_NAME,
+    SCHEMA,
+    format_of,
+    is_made,
+    put,
+    remember,
+    take,
+    term_hash,
+)
 
 FORMAT = 3
 _THROUGH = "through"
@@ -47,14 +58,21 @@ class PostgresWords:
         self._common: tuple[float, Mapping[int, float]] = (0.0, {})
         self._sizes: dict[str, int] = {}
         """Documents of roots, as they were when the former was asked."""
-        with session.writing() as connection:
-            if format_of(connection) not in (None, str(FORMAT)):
-                connection.execute(f"DROP TABLE IF EXISTS {DERIVED}")
-            for statement in SCHEMA:
-                connection.execute(statement)
-            remember(connection, FORMAT_NAME, str(FORMAT))
+        with session.transaction() as connection:
+            made = is_made(connection, FORMAT)
+        if not made:  # who finds it made need not wait for who writes it
+            with session.writing() as connection:
+                if format_of(connection) not in (None, str(FORMAT)):
+                    connection.execute(f"DROP TABLE IF EXISTS {DERIVED}")
+                for statement in SCHEMA:
+                    connection.execute(statement)
+                remember(connection, FORMAT_NAME, str(FORMAT))
 
     # The writer's side
+
+    def turn(self, within: float) -> AbstractContextManager[None]:
+        """By a lock that the server keeps."""
+        return self._session.turn(within)
 
     def through(self) -> int:
         """The last change that is in the index."""
@@ -97,7 +115,7 @@ class PostgresWords:
 
     def note_shown(self, shown: Mapping[int, int]) -> None:
         """Add to how often documents were shown."""
-        with self._session.writing() as connection, connection.cursor() as cursor:
+        with self._session.writing(NOTED_WITHIN) as connection, connection.cursor() as cursor:
             cursor.executemany(
                 "INSERT INTO recall_shown VALUES(%s, %s)"
                 " ON CONFLICT (seq) DO UPDATE SET times = recall_shown.times + excluded.times",

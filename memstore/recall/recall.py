@@ -160,7 +160,7 @@ class Recall:
             ranked = self._by_words(search)
             near = meant.result()
         if len(search.failed) == (1 if serving is None else 2):
-            return Answer(Status.BACKEND_ERROR, reasons=tuple(search.reasons))
+            return Answer(Status.BACKEND_ERROR, reasons=tuple(dict.fromkeys(search.reasons)))
         weight = STATIC_WEIGHT if serving is not None and serving.embedder.cheap else 1.0
         if ranked.mean:  # the vector of a few words says little, and nothing of what stands beside them
             weight *= min(1.0, ranked.mean / SHORT)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 
 from instar.memstore.recall.derived_file import DerivedFile
 from instar.memstore.recall.documents import Doc, root_of
-from instar.memstore.recall.index import Row, Seqs, Wanted, counts_in
+from instar.memstore.recall.index import NOTED_WITHIN, Row, Seqs, Wanted, counts_in
+from instar.memstore.recall.turn import FileTurn
 
 FORMAT = 3
 _SCHEMA = """
@@ -44,11 +46,16 @@ _THROUGH = "through"
 class SqliteWords:
     """A file, or memory where the path is None. Several processes may use one file; writers take turns."""
 
-    def __init__(self, path: Path | None, *, busy_timeout: float = 30.0) -> None:
-        self._file = DerivedFile(path, _SCHEMA, FORMAT, busy_timeout=busy_timeout)
+    def __init__(self, path: Path | None) -> None:
+        self._file = DerivedFile(path, _SCHEMA, FORMAT)
         self._file.all(_TIMES)
+        self._turn = FileTurn(path and path.with_name("writer.lock"))
 
     # The writer's side
+
+    def turn(self, within: float) -> AbstractContextManager[None]:
+        """By a lock on a file beside this one."""
+        return self._turn.taken(within)
 
     def through(self) -> int:
         """The last change that is in the index."""
@@ -85,7 +92,7 @@ class SqliteWords:
     def note_shown(self, shown: Mapping[int, int]) -> None:
         """Add to how often documents were shown."""
         sql = "INSERT INTO shown VALUES(?, ?) ON CONFLICT(seq) DO UPDATE SET times = times + excluded.times"
-        with self._file.writing() as connection:
+        with self._file.writing(NOTED_WITHIN) as connection:
             connection.executemany(sql, list(shown.items()))
 
     def fade(self, share: float) -> None:

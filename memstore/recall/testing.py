@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +12,18 @@ import pytest
 
 from instar.memstore import PageDraft, PageType, Principal, State, Store, open_store
 from instar.memstore.fakes import ALICE, NOON, FakeClock, write
-from instar.memstore.recall import Answer, Embedder, Filters, Link, Recall, Relation, Status, link_draft, open_recall
+from instar.memstore.recall import (
+    Answer,
+    Embedder,
+    Filters,
+    IndexBusy,
+    Link,
+    Recall,
+    Relation,
+    Status,
+    link_draft,
+    open_recall,
+)
 
 HOME = "local/home"
 WORK = "local/work"
@@ -238,6 +250,24 @@ class LastingContract(RecallContract):
         with open_recall(store, address=address, folder=folder, clock=clock) as again:
             answer = again.search(ALICE, "words", scope="local")
             assert (answer.status, set(found(answer))) == (Status.HIT, {"a", "b"})
+
+    def test_a_search_does_not_wait_for_who_brings_the_index_up_to_date(
+        self, store: Store, recall: Recall, address: str, folder: Path | None, clock: FakeClock
+    ) -> None:
+        write(store, say("the red lamp", id="a"))
+        recall.catch_up()
+        with open_recall(store, address=address, folder=folder, clock=clock) as other, other.upkeep.words.turn(0):
+            assert recall.search(ALICE, "lamp", scope="local").status is Status.HIT
+            write(store, say("the blue lamp", id="b"))
+            began = time.monotonic()
+            answer = recall.search(ALICE, "lamp", scope="local")
+            assert time.monotonic() - began < 2
+            assert (answer.status, found(answer)) == (Status.DEGRADED, ["a"])
+            assert answer.reasons == ("1 change is not in the index yet; another process is bringing them in",)
+            with pytest.raises(IndexBusy), recall.upkeep.words.turn(0.05):
+                pytest.fail("two had their turn at once")
+        answer = recall.search(ALICE, "lamp", scope="local")
+        assert (answer.status, set(found(answer))) == (Status.HIT, {"a", "b"})
 
 
 class EmbedderContract:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from instar.memstore.recall.answers import IndexState
-from instar.memstore.recall.errors import EmbedderFailed, IndexFailed, IndexHeld
-from instar.memstore.recall.feed import BATCH, DETAILS_BEFORE, Feed, Side
+from instar.memstore.recall.errors import EmbedderFailed, IndexBusy, IndexFailed, IndexHeld
+from instar.memstore.recall.feed import BATCH, DETAILS_BEFORE, TURN, Feed, Side
 from instar.memstore.recall.importance import HALF_LIFE
 from instar.memstore.recall.index import WordIndex
 from instar.memstore.store import Store
@@ -55,21 +55,25 @@ class Upkeep:
         Raises:
             StoreUnavailable: the store cannot be read.
             IndexHeld: the words are up to date, and another process owns the vectors.
+            IndexBusy: another process is bringing it up to date, and takes longer than a minute for a part.
             IndexFailed: a part of the index cannot be written.
             EmbedderFailed: there are no vectors to be had.
         """
         done, complete = self._run(seconds, progress)
         if complete and seconds is None:
-            for side in self.sides():
-                side.vectors.repair()
+            with self.words.turn(TURN):
+                for side in self.sides():
+                    side.vectors.repair()
         return done
 
-    def _run(self, seconds: float | None, progress: Progress | None = None) -> tuple[int, bool]:
+    def _run(
+        self, seconds: float | None, progress: Progress | None = None, *, within: float = TURN
+    ) -> tuple[int, bool]:
         """How many batches were brought in, and whether that was all."""
         end = float("inf") if seconds is None else time.monotonic() + seconds
         sides, done = self.sides(), 0
         try:
-            while self._feed.step(sides):
+            while self._feed.step(sides, within=within):
                 done += 1
                 if progress is not None:
                     progress(done * BATCH)
@@ -77,9 +81,11 @@ class Upkeep:
                     return done, False
             self._switch(changed=done > 0)
             return done, True
+        except IndexBusy:
+            raise
         except (IndexFailed, IndexHeld, EmbedderFailed):
             # Whatever is wrong with the vectors, the words need not wait for it.
-            while self._feed.step([]):
+            while self._feed.step([], within=within):
                 done += 1
                 if time.monotonic() > end:
                     break
@@ -92,13 +98,14 @@ class Upkeep:
             StoreUnavailable, IndexHeld, IndexFailed, EmbedderFailed: as `catch_up`; try again to continue.
         """
         self.serving, self._building = (side and side.measured() for side in (self.serving, self._building))
-        for side in self.sides():
-            side.vectors.clear()
-        kept = {name: value for name, value in self.words.settings().items() if name in _LASTING}
-        self.words.clear()
-        self._named = ""
-        for name, value in kept.items():
-            self.words.remember(name, value)
+        with self.words.turn(TURN):
+            for side in self.sides():
+                side.vectors.clear()
+            kept = {name: value for name, value in self.words.settings().items() if name in _LASTING}
+            self.words.clear()
+            self._named = ""
+            for name, value in kept.items():
+                self.words.remember(name, value)
         self.catch_up(progress=progress)
         return self.state()
 
@@ -109,20 +116,19 @@ class Upkeep:
             StoreUnavailable: the store cannot be read.
         """
         found = list(self._notices)
+        lacking = "searches bring them in bit by bit, `instar reindex` at once"
         try:
-            if self._run(patience)[1]:
+            if self._run(patience, within=max(patience, 0.0))[1]:
                 return found
+        except IndexBusy:
+            lacking = "another process is bringing them in"
         except (IndexHeld, IndexFailed, EmbedderFailed) as error:
             found.append(str(error))
         try:
             if lag := self._lag(self.words.through()):
-                found.append(
-                    f"{_about(lag)} not in the index yet; searches bring them in bit by bit, `instar reindex` at once"
-                )
+                found.append(f"{_about(lag)} not in the index yet; {lacking}")
             elif self.serving and (lag := self._lag(self.serving.vectors.through())):
-                found.append(
-                    f"{_about(lag)} without vectors yet; searches make them bit by bit, `instar reindex` at once"
-                )
+                found.append(f"{_about(lag)} without vectors yet; {lacking}")
         except IndexFailed as error:
             found.append(str(error))
         return list(dict.fromkeys(found))
@@ -152,8 +158,9 @@ class Upkeep:
     def retire(self, before: int) -> None:
         """Let the details from before this time, in microseconds, leave the index; the pages stay in the store."""
         if before > int(self.words.settings().get(DETAILS_BEFORE, "0")):
-            self.words.remember(DETAILS_BEFORE, str(before))
-            self._feed.drop_details(self.sides(), before)
+            with self.words.turn(TURN):
+                self.words.remember(DETAILS_BEFORE, str(before))
+                self._feed.drop_details(self.sides(), before)
 
     def fade(self, now: datetime) -> None:
         """Count for half what was shown a half-life ago; done at most once a week, since counts are whole."""

@@ -23,8 +23,8 @@ CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 class VectorFile:
     """Half precision is enough to rank by: the error of a cosine stays below 0.001."""
 
-    def __init__(self, path: Path | None, *, busy_timeout: float = 30.0) -> None:
-        self._file = DerivedFile(path, _SCHEMA, FORMAT, busy_timeout=busy_timeout)
+    def __init__(self, path: Path | None) -> None:
+        self._file = DerivedFile(path, _SCHEMA, FORMAT)
 
     def put(self, root: str, vectors: Vectors) -> None:
         """Keep vectors, in place of earlier ones.

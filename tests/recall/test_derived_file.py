@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from instar.memstore.recall.derived_file import DerivedFile, opened_or_anew
-from instar.memstore.recall.errors import IndexFailed
+from instar.memstore.recall.errors import IndexBusy, IndexFailed
 
 SCHEMA = "\nCREATE TABLE things(name TEXT);\n"
 
 
 def opened(path: Path) -> DerivedFile:
-    return DerivedFile(path, SCHEMA, 2, busy_timeout=0.05)
+    return DerivedFile(path, SCHEMA, 2)
 
 
 def put(path: Path, name: str) -> None:
@@ -60,8 +60,11 @@ def test_a_file_that_another_process_writes_to_is_not_taken_for_damaged(tmp_path
     put(path, "lamp")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(IndexFailed, match="locked"):
-        opened_or_anew(path, opened)
+    assert names(path) == ["lamp"]  # reading waits for nobody
+    file = opened_or_anew(path, opened)
+    with pytest.raises(IndexBusy), file.writing(0.05) as connection:
+        connection.execute("INSERT INTO things VALUES('chair')")
+    file.close()
     other.execute("ROLLBACK")
     other.close()
     assert names(path) == ["lamp"]

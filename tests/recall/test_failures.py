@@ -2,9 +2,12 @@
 
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -223,6 +226,18 @@ def test_an_embedder_that_fails_leaves_the_words(store: Store, address: str, fol
         assert (answer.status, found(answer)) == (Status.DEGRADED, ["a"])
         embedder.broken = False
         assert recall.search(ALICE, "red lamp", scope="local").status is Status.HIT
+
+
+def test_nobody_who_opens_and_searches_waits_for_who_writes(store: Store, address: str, folder: Path) -> None:
+    write(store, say("the red lamp", id="a"))
+    index(store, address, folder)
+    with closing(sqlite3.connect(folder / "words.db", isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with opened(store, address, folder) as recall:
+            recall._searches = 99  # now what was shown is noted
+            assert recall.search(ALICE, "red lamp", scope="local").status is Status.HIT
+        assert time.monotonic() - began < 4
 
 
 def test_a_store_that_fails_is_a_backend_error_and_not_an_empty_answer(

@@ -1,6 +1,7 @@
 """What the index in PostgreSQL does beyond the contract: statistics, lists that are built at once, formats."""
 
 import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -9,13 +10,17 @@ import numpy as np
 import psycopg
 import pytest
 
+from instar.memstore import open_store
+from instar.memstore.fakes import ALICE, write
+from instar.memstore.recall import Status, open_recall
 from instar.memstore.recall.documents import Doc, mark
 from instar.memstore.recall.errors import IndexFailed
 from instar.memstore.recall.index import Vectors, Wanted
-from instar.memstore.recall.pg_session import Session
+from instar.memstore.recall.pg_session import _LOCK, Session
 from instar.memstore.recall.pgvectors import LISTED, PostgresVectors
 from instar.memstore.recall.postgres import PostgresWords
 from instar.memstore.recall.sqlite_words import SqliteWords
+from instar.memstore.recall.testing import say
 
 
 def doc(seq: int, *words: str, scope: str = "local") -> Doc:
@@ -101,6 +106,20 @@ def test_a_graph_from_an_earlier_version_gives_way_to_lists(postgres: str, vecto
         (name,) = connection.execute("SELECT name FROM recall_vectors WHERE root = 'local'").fetchone()
         connection.execute(f"CREATE INDEX {name}_graph ON {name} USING hnsw (vector halfvec_cosine_ops)")
     assert (vectors.repair(), lists(postgres)) == (1, [70])
+
+
+def test_nobody_who_opens_and_searches_waits_for_who_writes(postgres: str) -> None:
+    with open_store(postgres) as store:
+        write(store, say("the red lamp", id="a"))
+        with open_recall(store, address=postgres, folder=None) as recall:
+            recall.catch_up()
+        with psycopg.connect(postgres.replace("+psycopg", "")) as writer:
+            writer.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
+            began = time.monotonic()
+            with open_recall(store, address=postgres, folder=None) as recall:
+                recall._searches = 99  # now what was shown is noted
+                assert recall.search(ALICE, "red lamp", scope="local").status is Status.HIT
+            assert time.monotonic() - began < 4
 
 
 def lists(address: str) -> list[int]:
