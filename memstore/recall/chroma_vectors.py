@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection
 
 from instar.memstore.recall.errors import IndexFailed
-from instar.memstore.recall.index import Matrix, Vectors
+from instar.memstore.recall.index import PATIENT, Matrix, Vectors
 from instar.memstore.recall.source import GraphSource
 from instar.memstore.recall.vector_file import VectorFile
 
@@ -34,21 +34,21 @@ class ChromaVectors:
         self._sound: set[str] = set()
         """Roots whose collection was seen to hold all that the file holds."""
 
-    def put(self, root: str, vectors: Vectors) -> None:
+    def put(self, root: str, vectors: Vectors, *, within: float = PATIENT) -> None:
         """Into the file and the collection."""
         if not len(vectors.seqs):
             return
         self._file.put(root, vectors)
-        self._upsert(root, vectors)
+        self._upsert(root, vectors, within)
 
-    def take(self, root: str, seqs: Collection[int]) -> None:
+    def take(self, root: str, seqs: Collection[int], *, within: float = PATIENT) -> None:
         """Out of both."""
         if not seqs:
             return
         held = self._file.of(root, seqs).seqs.tolist()
         if held:
             with self._source.graphs() as graphs:
-                graphs.take(self._name(root), held)
+                graphs.take(self._name(root), held, within=within)
         self._file.take(seqs)
 
     def nearest(self, root: str, vector: Matrix, limit: int) -> Vectors:
@@ -119,9 +119,9 @@ class ChromaVectors:
             self._file.close()
             self._source.close()
 
-    def _upsert(self, root: str, vectors: Vectors) -> None:
+    def _upsert(self, root: str, vectors: Vectors, within: float = PATIENT) -> None:
         with self._source.graphs() as graphs:
-            graphs.put(self._name(root), vectors.seqs, vectors.matrix)
+            graphs.put(self._name(root), vectors.seqs, vectors.matrix, within=within)
 
     def _name(self, root: str) -> str:
         # The name of a root may be longer, shorter, or of other characters than Chroma takes.

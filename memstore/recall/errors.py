@@ -53,8 +53,9 @@ class IndexBusy(IndexFailed):
 
     remedy = "wait for it, and try again"
 
-    def __init__(self, location: str, reason: str = "another process is bringing the index up to date") -> None:
-        super().__init__(location, reason)
+    def __init__(self, location: str, writer: str = "") -> None:
+        self.writer = writer or "another process"
+        super().__init__(location, f"{self.writer} is bringing the index up to date")
 
 
 class IndexNotPermitted(IndexFailed):

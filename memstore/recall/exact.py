@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from instar.memstore.recall.index import Matrix, Vectors
+from instar.memstore.recall.index import PATIENT, Matrix, Vectors
 from instar.memstore.recall.vector_file import VectorFile
 
 
@@ -14,12 +14,12 @@ class ExactVectors:
     def __init__(self) -> None:
         self.file = VectorFile(None)
 
-    def put(self, root: str, vectors: Vectors) -> None:
+    def put(self, root: str, vectors: Vectors, *, within: float = PATIENT) -> None:
         """Keep vectors."""
         if len(vectors.seqs):
             self.file.put(root, vectors)
 
-    def take(self, root: str, seqs: Collection[int]) -> None:
+    def take(self, root: str, seqs: Collection[int], *, within: float = PATIENT) -> None:
         """Forget vectors."""
         self.file.take(self.file.of(root, seqs).seqs.tolist())
 

@@ -14,12 +14,10 @@ from instar.memstore.pages import Page
 from instar.memstore.recall.documents import Doc, doc_of, micros, root_of
 from instar.memstore.recall.embedders import Embedder
 from instar.memstore.recall.errors import EmbedderFailed
-from instar.memstore.recall.index import Matrix, TextCache, VectorKeeper, Vectors, WordIndex
+from instar.memstore.recall.index import PATIENT, Matrix, TextCache, VectorKeeper, Vectors, WordIndex
 from instar.memstore.store import Store
 
 BATCH = 1_000
-TURN = 60.0
-"""Seconds to wait for a turn where nobody waits for an answer."""
 DETAILS = frozenset({"step", "message", "tool-call"})
 """Kinds of the single steps of a session, which leave the index after some time."""
 DETAILS_BEFORE = "details-before"
@@ -98,7 +96,7 @@ class Feed:
         with self._store.snapshot() as view:
             return len(view.outbox(cursor, most))
 
-    def step(self, sides: Sequence[Side], *, words: bool = True, within: float = TURN) -> bool:
+    def step(self, sides: Sequence[Side], *, words: bool = True, within: float = PATIENT) -> bool:
         """Bring in one batch of whatever is furthest behind; False when nothing is behind.
 
         Raises:
@@ -118,7 +116,8 @@ class Feed:
             self._words.turn(within),
             ThreadPoolExecutor(max(len(sides), 1), thread_name_prefix="instar-vectors") as beside,
         ):
-            made = [beside.submit(_apply, side, batch) for side, at in zip(sides, behind, strict=True) if at == start]
+            due = [side for side, at in zip(sides, behind, strict=True) if at == start]
+            made = [beside.submit(_apply, side, batch, within) for side in due]
             if words and through == start:
                 self._words.apply(batch.docs, [seq for seq, _ in batch.gone], batch.through)
                 if batch.erased:
@@ -188,7 +187,7 @@ class Feed:
         return _Batch(since, cut, docs, gone, rows[-1].seq, erased, len(rows) == BATCH)
 
 
-def _apply(side: Side, batch: _Batch) -> None:
+def _apply(side: Side, batch: _Batch, within: float) -> None:
     spoken = [doc for doc in batch.docs if doc.text.strip()]
     matrix = side.embed(spoken) if spoken else np.empty((0, 0), np.float32)
     by_root: dict[str, list[int]] = {}
@@ -198,12 +197,12 @@ def _apply(side: Side, batch: _Batch) -> None:
     put = {spoken[place].seq for places in by_root.values() for place in places}
     for root, places in by_root.items():
         seqs = np.array([spoken[place].seq for place in places], np.int64)
-        side.vectors.put(root, Vectors(seqs, matrix[places]))
+        side.vectors.put(root, Vectors(seqs, matrix[places]), within=within)
     leaving: dict[str, list[int]] = {}
     for seq, root in (*batch.gone, *((doc.seq, root_of(doc.scope)) for doc in batch.docs if doc.seq not in put)):
         leaving.setdefault(root, []).append(seq)
     for root, gone in leaving.items():
-        side.vectors.take(root, gone)
+        side.vectors.take(root, gone, within=within)
     if batch.erased:
         side.cache.forget()
     side.vectors.advance(batch.through)

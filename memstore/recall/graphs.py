@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from instar.memstore.recall.errors import IndexFailed, IndexNotPermitted
-from instar.memstore.recall.index import Matrix, Seqs
+from instar.memstore.recall.index import PATIENT, Matrix, Seqs
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -35,7 +35,8 @@ _GRAPH: CreateCollectionConfiguration = {
 
 
 class Graphs(Protocol):
-    """Named graphs. One that was never put anything into is empty. Each call is idempotent.
+    """Named graphs. One that was never put anything into is empty. Each call is idempotent. A process that keeps them
+    is waited for no longer than about `within` seconds; graphs in this process take as long as they take.
 
     Raises:
         IndexFailed: they cannot be read or written.
@@ -49,11 +50,11 @@ class Graphs(Protocol):
         """How many vectors a graph holds."""
         ...
 
-    def put(self, name: str, seqs: Seqs, matrix: Matrix) -> None:
+    def put(self, name: str, seqs: Seqs, matrix: Matrix, *, within: float = PATIENT) -> None:
         """Add vectors, or replace those of the same documents."""
         ...
 
-    def take(self, name: str, seqs: Collection[int]) -> None:
+    def take(self, name: str, seqs: Collection[int], *, within: float = PATIENT) -> None:
         """Take out the vectors of documents."""
         ...
 
@@ -87,7 +88,7 @@ class ChromaGraphs:
         with self._translated():
             return int(self._collection(name).count())
 
-    def put(self, name: str, seqs: Seqs, matrix: Matrix) -> None:
+    def put(self, name: str, seqs: Seqs, matrix: Matrix, *, within: float = PATIENT) -> None:
         """In portions that Chroma takes."""
         with self._translated():
             collection = self._collection(name)
@@ -95,7 +96,7 @@ class ChromaGraphs:
                 part = seqs[at : at + _AT_ONCE]
                 collection.upsert(ids=[str(seq) for seq in part], embeddings=matrix[at : at + _AT_ONCE])
 
-    def take(self, name: str, seqs: Collection[int]) -> None:
+    def take(self, name: str, seqs: Collection[int], *, within: float = PATIENT) -> None:
         """In portions that Chroma takes."""
         ids = [str(seq) for seq in seqs]
         with self._translated():

@@ -15,6 +15,8 @@ from instar.memstore.recall.errors import IndexFailed
 
 Seqs = NDArray[np.int64]
 Matrix = NDArray[np.float32]
+PATIENT = 60.0
+"""Seconds to wait for another process where nobody waits for an answer."""
 NOTED_WITHIN = 0.1
 """Seconds that it may take until it can be noted what was shown."""
 
@@ -156,13 +158,16 @@ class Vectors:
 
 
 class VectorIndex(Protocol):
-    """Vectors of documents, one collection for each scope root. Each call is idempotent."""
+    """Vectors of documents, one collection for each scope root. Each call is idempotent.
 
-    def put(self, root: str, vectors: Vectors) -> None:
+    What keeps them may be another process, which is waited for no longer than about `within` seconds.
+    """
+
+    def put(self, root: str, vectors: Vectors, *, within: float = PATIENT) -> None:
         """Add vectors, or replace those of the same documents."""
         ...
 
-    def take(self, root: str, seqs: Collection[int]) -> None:
+    def take(self, root: str, seqs: Collection[int], *, within: float = PATIENT) -> None:
         """Take out the vectors of documents; those that have none are passed over."""
         ...
 

@@ -16,7 +16,7 @@ from psycopg import Connection
 from psycopg.sql import SQL, Identifier, Literal
 
 from instar.memstore.recall.chroma_vectors import suffix_of
-from instar.memstore.recall.index import Matrix, Vectors
+from instar.memstore.recall.index import PATIENT, Matrix, Vectors
 from instar.memstore.recall.pg_session import Session, listed
 
 _SCHEMA: tuple[LiteralString, ...] = (
@@ -53,7 +53,7 @@ class PostgresVectors:
                 for statement in _SCHEMA:
                     connection.execute(statement)
 
-    def put(self, root: str, vectors: Vectors) -> None:
+    def put(self, root: str, vectors: Vectors, *, within: float = PATIENT) -> None:
         """Add, or replace."""
         if not len(vectors.seqs):
             return
@@ -66,7 +66,7 @@ class PostgresVectors:
             ):
                 copy.write(_COPY_BEGIN + _tuples(vectors) + _COPY_END)
 
-    def take(self, root: str, seqs: Collection[int]) -> None:
+    def take(self, root: str, seqs: Collection[int], *, within: float = PATIENT) -> None:
         """Delete."""
         if seqs and self._there(root):
             with self._session.writing() as connection:

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from instar.memstore.recall.errors import IndexBusy, IndexNotPermitted
@@ -48,7 +48,14 @@ class FileTurn:
             except OSError as error:
                 raise IndexNotPermitted(str(self._path), str(error)) from error
             try:
-                wait_for(lambda: _locked(file), end, str(self._path))
+                try:
+                    wait_for(lambda: _locked(file), end, str(self._path))
+                except IndexBusy as error:
+                    writer = os.pread(file, 100, 0).decode(errors="replace").strip()
+                    raise IndexBusy(str(self._path), writer) from error
+                with suppress(OSError):  # a name for those who wait; on a full disk there is none
+                    os.ftruncate(file, 0)
+                    os.pwrite(file, f"process {os.getpid()}\n".encode(), 0)
                 yield
             finally:
                 os.close(file)

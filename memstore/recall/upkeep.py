@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from instar.memstore.recall.answers import IndexState
 from instar.memstore.recall.errors import EmbedderFailed, IndexBusy, IndexFailed, IndexHeld
-from instar.memstore.recall.feed import BATCH, DETAILS_BEFORE, TURN, Feed, Side
+from instar.memstore.recall.feed import BATCH, DETAILS_BEFORE, Feed, Side
 from instar.memstore.recall.importance import HALF_LIFE
-from instar.memstore.recall.index import WordIndex
+from instar.memstore.recall.index import PATIENT, WordIndex
 from instar.memstore.store import Store
 
 EMBEDDER = "embedder"
@@ -61,13 +61,13 @@ class Upkeep:
         """
         done, complete = self._run(seconds, progress)
         if complete and seconds is None:
-            with self.words.turn(TURN):
+            with self.words.turn(PATIENT):
                 for side in self.sides():
                     side.vectors.repair()
         return done
 
     def _run(
-        self, seconds: float | None, progress: Progress | None = None, *, within: float = TURN
+        self, seconds: float | None, progress: Progress | None = None, *, within: float = PATIENT
     ) -> tuple[int, bool]:
         """How many batches were brought in, and whether that was all."""
         end = float("inf") if seconds is None else time.monotonic() + seconds
@@ -98,7 +98,7 @@ class Upkeep:
             StoreUnavailable, IndexHeld, IndexFailed, EmbedderFailed: as `catch_up`; try again to continue.
         """
         self.serving, self._building = (side and side.measured() for side in (self.serving, self._building))
-        with self.words.turn(TURN):
+        with self.words.turn(PATIENT):
             for side in self.sides():
                 side.vectors.clear()
             kept = {name: value for name, value in self.words.settings().items() if name in _LASTING}
@@ -120,8 +120,8 @@ class Upkeep:
         try:
             if self._run(patience, within=max(patience, 0.0))[1]:
                 return found
-        except IndexBusy:
-            lacking = "another process is bringing them in"
+        except IndexBusy as error:
+            lacking = f"{error.writer} is bringing them in"
         except (IndexHeld, IndexFailed, EmbedderFailed) as error:
             found.append(str(error))
         try:
@@ -158,7 +158,7 @@ class Upkeep:
     def retire(self, before: int) -> None:
         """Let the details from before this time, in microseconds, leave the index; the pages stay in the store."""
         if before > int(self.words.settings().get(DETAILS_BEFORE, "0")):
-            with self.words.turn(TURN):
+            with self.words.turn(PATIENT):
                 self.words.remember(DETAILS_BEFORE, str(before))
                 self._feed.drop_details(self.sides(), before)
 

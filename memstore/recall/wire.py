@@ -20,13 +20,13 @@ import numpy as np
 from pydantic import JsonValue
 
 from instar.memstore.recall.errors import IndexFailed
-from instar.memstore.recall.index import Matrix, Seqs
+from instar.memstore.recall.index import PATIENT, Matrix, Seqs
 
 SOCKET = "owner.sock"
 _SIZES = struct.Struct(">II")
 _LONGEST_SAID, _LONGEST_BYTES = 1 << 20, 1 << 28
-_SECONDS, _SECONDS_FOR_A_SEARCH = 60.0, 10.0
-"""How long an owner may say nothing: while it takes vectors in, and to a question for which somebody waits."""
+_SECONDS_FOR_A_SEARCH = 10.0
+"""How long an owner may say nothing to a question for which somebody waits."""
 _LEFT_ALONE = 10.0
 """Seconds for which an owner that said nothing is not asked again."""
 _PART = 2_000
@@ -98,7 +98,7 @@ def short_path(folder: Path) -> Iterator[str]:
 def connect(folder: Path) -> socket.socket | None:
     """A connection to the process that owns the graphs of a folder; None where none answers."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(_SECONDS)
+    connection.settimeout(_SECONDS_FOR_A_SEARCH)
     try:
         with short_path(folder) as path:
             connection.connect(path)
@@ -132,17 +132,18 @@ class DistantGraphs:
         found = self._ask({"ask": "count", "name": name}, seconds=_SECONDS_FOR_A_SEARCH).said.get("count")
         return found if isinstance(found, int) else 0
 
-    def put(self, name: str, seqs: Seqs, matrix: Matrix) -> None:
+    def put(self, name: str, seqs: Seqs, matrix: Matrix, *, within: float = PATIENT) -> None:
         """In portions that let others come in between."""
         for at in range(0, len(seqs), _PART):
             numbers = np.ascontiguousarray(seqs[at : at + _PART], np.int64)
             rows = np.ascontiguousarray(matrix[at : at + _PART], np.float32)
             said: dict[str, JsonValue] = {"ask": "put", "name": name, "rows": len(numbers)}
-            self._ask(said, numbers.tobytes() + rows.tobytes())
+            self._ask(said, numbers.tobytes() + rows.tobytes(), seconds=max(within, _SECONDS_FOR_A_SEARCH))
 
-    def take(self, name: str, seqs: Collection[int]) -> None:
+    def take(self, name: str, seqs: Collection[int], *, within: float = PATIENT) -> None:
         """All at once."""
-        self._ask({"ask": "take", "name": name}, np.array(list(seqs), np.int64).tobytes())
+        data = np.array(list(seqs), np.int64).tobytes()
+        self._ask({"ask": "take", "name": name}, data, seconds=max(within, _SECONDS_FOR_A_SEARCH))
 
     def nearest(self, name: str, vector: Matrix, limit: int) -> Seqs:
         """By the owner's graph."""
@@ -165,7 +166,7 @@ class DistantGraphs:
         with self._one:
             self._hang_up()
 
-    def _ask(self, said: Mapping[str, JsonValue], data: bytes = b"", *, seconds: float = _SECONDS) -> Message:
+    def _ask(self, said: Mapping[str, JsonValue], data: bytes = b"", *, seconds: float = PATIENT) -> Message:
         message = Message(said, data)
         with self._one:
             answer = self._once(message, seconds) or self._once(message, seconds)

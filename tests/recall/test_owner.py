@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -291,8 +291,17 @@ def test_an_owner_that_falls_silent_in_the_middle_is_a_failure_and_no_answer(tmp
         graphs.close()
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda graphs: graphs.nearest("some", np.zeros(4, np.float32), 3),
+        lambda graphs: graphs.put("some", np.arange(2), np.zeros((2, 4), np.float32), within=0.1),
+        lambda graphs: graphs.take("some", [1], within=0.1),
+    ],
+    ids=["nearest", "put", "take"],
+)
 def test_an_owner_that_lives_and_says_nothing_is_waited_for_once_and_left_alone_for_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[DistantGraphs], object]
 ) -> None:
     monkeypatch.setattr("instar.memstore.recall.wire._SECONDS_FOR_A_SEARCH", 0.2)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -304,7 +313,7 @@ def test_an_owner_that_lives_and_says_nothing_is_waited_for_once_and_left_alone_
         graphs = DistantGraphs(tmp_path, connection)
         for _ in range(3):
             with pytest.raises(IndexFailed, match="does not answer"):
-                graphs.nearest("some", np.zeros(4, np.float32), 3)
+                ask(graphs)
         assert not graphs.lost
         listener.accept()[0].close()
         listener.settimeout(0)
