@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from instar.memstore.bystanders import imported
-
 _CI = re.IGNORECASE
 
 
@@ -210,6 +208,8 @@ _THIRD_PARTY: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
 
 def third_party() -> tuple[SecretPattern, ...]:
     """The chosen patterns of detect-secrets, imported when first asked for: it pulls in an HTTP client."""
+    from instar.memstore.bystanders import imported  # noqa: PLC0415  (a hook loads this file without our packages)
+
     found: list[SecretPattern] = []
     for module, detector, kind, anchors in _THIRD_PARTY:
         loaded = imported(f"detect_secrets.plugins.{module}")
