@@ -17,8 +17,9 @@ from instar.memstore.recall.vector_file import VectorFile
 _AT_ONCE = 2_000
 _FEW = 2_500
 """Up to so many vectors of a root are compared one by one, which is as fast as a graph, and exact."""
-_AROUND = 300
-"""So many are asked for at least: the graph looks around no further than for what it is asked for."""
+_AROUND = 1_000
+"""So many are asked for at least: the graph looks around no further than for what it is asked for. Of the true first
+ten among 100,000 that finds 93 %, where 300 find 81 %, and takes no longer than the words beside it."""
 
 
 class ChromaVectors:
