@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -171,6 +172,7 @@ class Ledger:
         with self._lock:
             if self._book is None:
                 self._book = sqlite3.connect(self._path, timeout=WAIT, isolation_level=None, check_same_thread=False)
+                weakref.finalize(self, self._book.close)  # also where nobody closes it
                 self._book.execute("PRAGMA journal_mode = WAL")
                 self._book.execute("PRAGMA synchronous = NORMAL")
                 self._book.executescript(_SCHEMA)
