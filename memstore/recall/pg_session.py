@@ -23,9 +23,9 @@ _KEPT = 4
 # The index is derived, and its cursor is committed with its content: what a crash loses is brought in again.
 # Which plan is good depends on how common a term is, so that none is made for terms in general.
 _SETTINGS: LiteralString = (
-    "SET synchronous_commit = off; SET plan_cache_mode = force_custom_plan; SET jit = off; SET work_mem = '32MB';"
-    " SET lock_timeout = '5s'"
+    "SET synchronous_commit = off; SET plan_cache_mode = force_custom_plan; SET jit = off; SET work_mem = '32MB'"
 )
+_IMPATIENT: LiteralString = "SET lock_timeout = '5s'"
 
 
 class Session:
@@ -77,7 +77,7 @@ class Session:
         with self._open() as connection:
             connection.execute("SET lock_timeout = 0")
             connection.execute(sql)
-            connection.execute("RESET lock_timeout")
+            connection.execute(_IMPATIENT)
 
     def close(self) -> None:
         """Close the connections that nobody uses; the next use opens another one."""
@@ -113,7 +113,7 @@ class Session:
             return connection
         connection = psycopg.connect(self._address, autocommit=True, connect_timeout=10)
         try:
-            connection.execute(_SETTINGS + self._settings)
+            connection.execute(f"{_SETTINGS}; {_IMPATIENT}{self._settings}")
         except BaseException:
             connection.close()
             raise

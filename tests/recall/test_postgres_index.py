@@ -108,6 +108,13 @@ def test_a_graph_from_an_earlier_version_gives_way_to_lists(postgres: str, vecto
     assert (vectors.repair(), lists(postgres)) == (1, [70])
 
 
+def test_who_waited_for_others_does_not_wait_for_ever_afterwards(postgres: str) -> None:
+    session = Session(postgres)
+    session.alone("ANALYZE")
+    assert session.all("SHOW lock_timeout") == [("5s",)]
+    session.close()
+
+
 def test_nobody_who_opens_and_searches_waits_for_who_writes(postgres: str) -> None:
     with open_store(postgres) as store:
         write(store, say("the red lamp", id="a"))
