@@ -11,7 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 from sqlalchemy import create_engine, inspect, text
+
+# A busy machine is no error: by itself Hypothesis allows an example 0.2 s.
+hypothesis_settings.register_profile("patient", deadline=None)
+hypothesis_settings.load_profile("patient")
 
 pytest.register_assert_rewrite(*(f"instar.memstore.testing_{part}" for part in ("writes", "reads", "care")))
 
